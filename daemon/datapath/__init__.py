@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel module over generic netlink: `Datapath`, its results and its exceptions."""
+"""The kernel module over generic netlink: `Datapath`, the types of its results, and its exceptions."""
 
 from ltp_switcher.daemon.datapath.client import Datapath, EventStream
 from ltp_switcher.daemon.datapath.errors import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms by name: the ids of the arms that settings and requests name."""
+"""Finds the ids of the arms that settings and requests name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ltp_switcher.errors import ConfigError
 
 
 def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
-    """The id of an available arm. Raises `ConfigError` naming `field`."""
+    """The id of an available arm. Raises `ConfigError`, which names `field`."""
     names = [arm.name for arm in arms if arm.available]
     hint = did_you_mean(name, names)
     for arm in arms:
@@ -30,11 +30,10 @@ def candidate_ids(
     *,
     usual: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The ids of the named arms; without names, of the available ones among the `usual`.
+    """The ids of the named arms or, if `names` is empty, of the usual arms that are available.
 
-    Usual are, if not told otherwise, the protocols of the kernel. Where none of the usual ones is available,
-    it is these, too. Raises `ConfigError` naming the place in `field` of an arm that is not available or
-    named twice.
+    The usual arms are by default the kernel's protocols, and also if none of `usual` is available. Raises
+    `ConfigError` for an arm that is not available or named twice; the error names the arm's place in `field`.
     """
     if not names:
         available = [arm for arm in arms if arm.available]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Datapath`: the kernel half as Python sees it. One method per operation of `kmod-mutant/mutant.yaml`."""
+"""`Datapath`, the Python side of the kernel module. It has one method per operation of
+`kmod-mutant/mutant.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -81,10 +83,10 @@ _U64 = struct.Struct("=Q")
 
 
 class Datapath:
-    """A connection to the module. Not for use from several threads at once.
+    """A connection to the module, for one thread at a time.
 
-    Raises `ModuleMissingError` where the module is not loaded. Every method raises
-    `PermissionDeniedError` or `RequestRefusedError` as the kernel answers.
+    Raises `ModuleMissingError` if the module is not loaded. Every method raises `PermissionDeniedError` or
+    `RequestRefusedError` if the kernel refuses the request.
     """
 
     def __init__(self, netlink: GenericNetlink | None = None) -> None:
@@ -108,7 +110,7 @@ class Datapath:
         self.close()
 
     def close(self) -> None:
-        """Close the socket. If it steers still, its flows go to the fallback arm."""
+        """Close the socket. If the socket still steers flows, they go to the fallback arm."""
         self._netlink.close()
 
     def open_session(
@@ -119,13 +121,13 @@ class Datapath:
         rtt_quarters: int = 0,
         outcomes_max: int = 0,
     ) -> None:
-        """Steer the flows of this network namespace from now on, until `close_session` or the socket's end.
+        """Steer the flows of this network namespace from now on, until `close_session` or until the socket
+        closes.
 
-        With `start_arms`, new flows begin on the arms of the table (`set_starts`), which visits draw by lots
-        of `start_seed`. With `rtt_quarters`, each flow's step lasts at least so many quarters of its smoothed
-        RTT (0 to 16). At most `outcomes_max` outcomes of flows wait for `outcomes`. A socket that steers
-        already may call this again to change that.
-        Raises `RequestRefusedError` while another socket steers.
+        With `start_arms`, new flows begin on the arms of the table (`set_starts`), among which each visit
+        draws with `start_seed`. A flow's step lasts at least `rtt_quarters` quarters of its smoothed RTT (0
+        to 16). At most `outcomes_max` outcomes of flows wait for `outcomes`. A socket that steers already may
+        call this again to change these values. Raises `RequestRefusedError` while another socket steers.
         """
         payload = attribute(protocol.SessionAttr.START_ARMS, struct.pack("=B", start_arms))
         # A module from before an upgrade, still loaded, refuses what it does not know.
@@ -138,10 +140,11 @@ class Datapath:
         self._order("session-open", Cmd.SESSION_OPEN, payload)
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
-        """Put prefixes (`START_DTYPE`, shape (n,)) into the table of starting arms, or out if they have none.
+        """Put prefixes (`START_DTYPE`, shape (n,)) into the table of starting arms. A prefix without arms
+        leaves it.
 
-        Raises `RequestRefusedError` for an arm that is not available, for a learned one without a first
-        control that fits, or for a full table.
+        Raises `RequestRefusedError` if an arm is not available, if a learned arm lacks a fitting first
+        control, or if the table is full.
         """
         for first in range(0, len(starts), protocol.STARTS_MAX):
             batch = starts[first : first + protocol.STARTS_MAX]
@@ -156,7 +159,7 @@ class Datapath:
         return np.frombuffer(b"".join(pages), dtype=protocol.START_DTYPE)
 
     def close_session(self, grace_ms: int) -> None:
-        """Stop steering. The flows keep their arms for a time of grace, in which another may take over."""
+        """Stop steering. The flows keep their arms for a grace period, in which another may take over."""
         payload = attribute(protocol.SessionAttr.GRACE_MS, _U32.pack(grace_ms))
         self._order("session-close", Cmd.SESSION_CLOSE, payload)
 
@@ -166,14 +169,17 @@ class Datapath:
         return sorted(found, key=lambda arm: arm.id)
 
     def load_arm(self, name: str) -> ArmInfo:
-        """Look for a protocol, loading its module if need be. Its `state` says whether it may be used."""
+        """Load the protocol `name` as an arm, with its kernel module if needed. The arm's `state` says
+        whether it may be used.
+        """
         payload = attribute(protocol.ArmAttr.NAME, name.encode() + b"\0")
         return decode_arm(parse_attributes(self._request("arm-load", Cmd.ARM_LOAD, payload)))
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """Every flow that the caller may see, in no order. Consistent, or after some tries nearly so.
+        """Every flow that the caller may see, in no order. If flows change during every try, the list may
+        miss some.
 
-        With `known`, what it has by a cookie stands for the flow. Only the others are decoded.
+        A flow that is in `known` by its cookie is taken from there. Only other flows are decoded.
         """
         for _ in range(DUMP_ATTEMPTS):
             # An interrupted dump may tell of a flow twice.
@@ -194,9 +200,11 @@ class Datapath:
         return decode_flow(parse_attributes(self._request("flow-get", Cmd.FLOW_GET, payload, cookie)))
 
     def close_step(self) -> RecordArray:
-        """Close the step of every flow with a sample or a switch since the last call. Needs the session.
+        """Close the step of every flow that had a sample or a switch since the last call. This needs a
+        session.
 
-        Returns the aggregates: `RECORD_DTYPE`, shape (flows,), read-only, its memory the caller's own.
+        Returns the aggregates, `RECORD_DTYPE`, shape (flows,). The array is read-only and is the caller's
+        own.
         """
         memory = np.empty(self._step_bytes, np.uint8)
         content, end = memory.data, 0
@@ -226,9 +234,11 @@ class Datapath:
         return closed
 
     def outcomes(self) -> OutcomeBatch:
-        """Take the outcomes that have come since the last call. Needs the session, which has asked for some.
+        """Take the outcomes that have come since the last call. This needs a session that has asked for
+        outcomes.
 
-        A flow is told of when it ends and, while it lasts, every 10 s. Its last outcome counts for all of it.
+        A flow has an outcome every 10 s and another when it ends. Each one covers the flow's whole life so
+        far.
         """
         parts: list[bytes] = []
         dropped = None
@@ -241,17 +251,17 @@ class Datapath:
         return OutcomeBatch(np.frombuffer(b"".join(parts), protocol.OUTCOME_DTYPE), dropped)
 
     def select(self, commands: CommandArray) -> SelectResult:
-        """Send commands (`COMMAND_DTYPE`, shape (n,)); each takes effect at its flow's next ACK."""
+        """Send commands, `COMMAND_DTYPE`, shape (n,). Each command takes effect at its flow's next ACK."""
         counts = self._batches(
             "select", Cmd.SELECT, protocol.CommandAttr.COMMANDS, commands, protocol.COMMANDS_MAX, _SELECTED
         )
         return SelectResult(*counts)
 
     def control(self, controls: ControlArray) -> ControlResult:
-        """Send parameters to learned arms (`CONTROL_DTYPE`, shape (n,)).
+        """Send parameters to learned arms, `CONTROL_DTYPE`, shape (n,).
 
-        A flow keeps the last control of each arm and obeys it from its next ACK on where it runs that arm.
-        A refused control is counted in the result, and changes nothing.
+        A flow keeps the last control of each arm. From its next ACK on it obeys the control of the arm that
+        it runs. A refused control is counted in the result, and changes nothing.
         """
         counts = self._batches(
             "control",
@@ -281,7 +291,7 @@ class Datapath:
         return decode_config(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def flow_counts(self) -> FlowCounts:
-        """How many flows there are, and how many sockets could not become one."""
+        """The number of flows, and the number of connections that were refused for want of room."""
         return decode_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def resume_counts(self) -> ResumeCounts:
@@ -315,7 +325,7 @@ class Datapath:
         self._order("config-set", Cmd.CONFIG_SET, payload)
 
     def events(self) -> EventStream:
-        """Subscribe to births, deaths and fallbacks from now on."""
+        """Subscribe to the births, deaths and fallbacks of flows from now on."""
         try:
             return EventStream(self._family.groups[protocol.GROUP_EVENTS])
         except NetlinkError as error:
@@ -398,7 +408,7 @@ class EventStream:
         self._netlink.close()
 
     def read(self) -> EventBatch:
-        """The events that have arrived. `lost` means that the reader must look at all flows anew."""
+        """The events that have arrived. If some were `lost`, the reader must look at all flows anew."""
         messages, lost = self._netlink.read()
         return EventBatch(
             [FlowEvent(Cmd(m.command), decode_flow(parse_attributes(m.payload))) for m in messages], lost

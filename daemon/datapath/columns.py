@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many fields of many records at once.
+"""Reads many fields of many records at once.
 
-A step's cost at few flows is the number of array operations. A record is whole words, so all fields of one
-width are taken in one operation, whatever their number.
+With few flows, a step costs as much as its array operations are many. A record consists of whole words, so
+one operation reads all fields of one width.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Columns:
     """Reads the same fields of all records, in the kernel's units.
 
     Args:
-        names: fields of `RECORD_DTYPE`, those of 64 bits before those of 32. "rtt_stat.sum" is a part of a
-            field, "echo.0.lost" a part of its first item.
+        names: fields of `RECORD_DTYPE`, with the 64-bit fields before the 32-bit ones. "rtt_stat.sum" names a
+            part of a field, and "echo.0.lost" a part of the first item of `echo`.
 
     Raises:
         InvalidValueError: a field of another width, or in another order.
@@ -39,7 +39,7 @@ class Columns:
         self._halves = np.array([offset // 4 for offset, width in places if width == 4], np.intp)
 
     def read(self, records: RecordArray) -> Floats:
-        """The fields of records of shape (n,), shape (n, fields)."""
+        """The fields of n records, shape (n, fields)."""
         n = len(records)
         records = np.ascontiguousarray(records)
         words = records.view(np.uint64).reshape(n, _WORDS).take(self._words, axis=1)

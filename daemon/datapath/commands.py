@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands: the flows that need one, and its content."""
+"""Commands to flows: the flows that need one, and the content of each."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def commands_for(
 ) -> RecordArray:
     """The commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
 
-    A flow gets one where another arm is wanted, where the module waits to hear from a daemon (never steered,
-    or fallen back), or where its path is to be asked for more. Pinned flows are left alone.
+    A flow gets a command in three cases: it should run another arm; the module waits for a daemon's command
+    (the flow was never steered, or has fallen back); or its path is to be probed for more rate. Pinned flows
+    are left alone.
 
     Args:
         records: the flows, shape (n,).
         arms: arm of each flow, shape (n,).
-        differs: `arms != records["want_arm"]`, where the caller knows that already.
+        differs: `arms != records["want_arm"]`, if the caller has it already.
         steered: flows that may get commands, shape (n,); None for all.
-        asks: flows whose paths are to be asked for more, shape (n,); None for none.
+        asks: flows whose paths are to be probed for more rate, shape (n,); None for none.
     """
     flags = records["flags"]
     needed: Bools = (flags & _HEARD) != _STEERED

@@ -30,7 +30,7 @@ class PermissionDeniedError(DatapathError):
 
 
 class FlowNotFoundError(DatapathError):
-    """No flow has the cookie, or none that the caller may see."""
+    """No flow has the cookie, or the caller may not see the flow."""
 
     def __init__(self, cookie: int) -> None:
         self.cookie = cookie
@@ -38,7 +38,7 @@ class FlowNotFoundError(DatapathError):
 
 
 class RequestRefusedError(DatapathError):
-    """The kernel refused a request for another reason; `errno` and `reason` are the kernel's."""
+    """The kernel refused a request for another reason. `errno` and `reason` come from the kernel."""
 
     def __init__(self, operation: str, error: NetlinkError) -> None:
         self.errno = error.errno
@@ -47,7 +47,7 @@ class RequestRefusedError(DatapathError):
 
 
 def explain(operation: str, error: NetlinkError) -> DatapathError:
-    """The exception that tells a person why `operation` failed."""
+    """The exception that explains to a person why `operation` failed."""
     if error.errno == errno.EPERM:
         return PermissionDeniedError(operation)
     return RequestRefusedError(operation, error)

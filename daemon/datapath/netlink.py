@@ -50,10 +50,10 @@ NLMSGERR_ATTR_OFFS: Final = 2
 
 NLA_TYPE_MASK: Final = 0x3FFF
 ATTRIBUTE_MAX_BYTES: Final = 0xFFFF - 4
-"""Payload that one attribute can carry: its length field has 16 bits."""
+"""Most bytes that one attribute can carry, because its length field has 16 bits."""
 
 ANSWER_S: Final = 5
-"""Seconds after which a request without an answer is given up."""
+"""Time after which a request without an answer is given up, in seconds."""
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _GENL = struct.Struct("=BBH")  # command, version, reserved
@@ -69,8 +69,8 @@ Attributes = dict[int, memoryview]
 class NetlinkError(DatapathError):
     """The kernel answered a request with an error.
 
-    `errno` is the kernel's, positive; `reason` its extended text, empty where it gave none;
-    `offset` the byte of the request that it objects to, if it said so.
+    `errno` is the kernel's number, positive. `reason` is the kernel's extended text, or empty. `offset` is
+    the byte of the request to which the kernel objects, if it names one.
     """
 
     def __init__(self, code: int, reason: str = "", offset: int | None = None) -> None:
@@ -99,7 +99,7 @@ class Message(NamedTuple):
 
 
 def attribute(kind: int, payload: bytes | bytearray | memoryview) -> bytes:
-    """One attribute, padded to 4 bytes. Raises `DatapathError` where the payload cannot fit in one."""
+    """Encode one attribute, padded to 4 bytes. Raises `DatapathError` if the payload does not fit."""
     length = len(payload)
     if length > ATTRIBUTE_MAX_BYTES:
         raise DatapathError(
@@ -109,12 +109,14 @@ def attribute(kind: int, payload: bytes | bytearray | memoryview) -> bytes:
 
 
 def parse_attributes(data: memoryview) -> Attributes:
-    """Attributes by type; of a repeated one the last. Raises `DatapathError` on a malformed list."""
+    """The attributes by type. A repeated attribute counts with its last value. Raises `DatapathError` on a
+    malformed list.
+    """
     return dict(iterate_attributes(data))
 
 
 def find_attribute(data: memoryview, wanted: int) -> memoryview | None:
-    """The first attribute of a type, or None. Raises `DatapathError` where the list is malformed up to it."""
+    """The first attribute of a type, or None. Raises `DatapathError` if the list before it is malformed."""
     at, end = 0, len(data)
     while at + 4 <= end:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
@@ -127,7 +129,7 @@ def find_attribute(data: memoryview, wanted: int) -> memoryview | None:
 
 
 def iterate_attributes(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Every attribute in order, as (type, payload)."""
+    """Every attribute in the order of the list, as (type, payload)."""
     at, end = 0, len(data)
     while at + 4 <= end:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
@@ -138,9 +140,9 @@ def iterate_attributes(data: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 class GenericNetlink:
-    """A request socket. One request at a time; not for use from several threads at once.
+    """A socket for requests, one request at a time and from one thread at a time.
 
-    `connected` is another socket to use, whose other end answers as the kernel does.
+    `connected` is a socket to use in place of a new one. Its other end answers as the kernel does.
     """
 
     def __init__(
@@ -158,7 +160,9 @@ class GenericNetlink:
         self._socket.close()
 
     def family(self, name: str) -> Family:
-        """Resolve a family and its multicast groups. Raises `NetlinkError` (ENOENT) where there is none."""
+        """Resolve a family and its multicast groups. Raises `NetlinkError` (ENOENT) if the kernel does not
+        have it.
+        """
         query = attribute(CTRL_ATTR_FAMILY_NAME, name.encode() + b"\0")
         controller = Family("nlctrl", GENL_ID_CTRL, 1)
         found = parse_attributes(self.request(controller, CTRL_CMD_GETFAMILY, query).payload)
@@ -172,9 +176,9 @@ class GenericNetlink:
         )
 
     def request(self, family: Family, command: int, payload: bytes = b"") -> Message:
-        """Send a request and return its reply, whose payload is valid until the next call.
+        """Send a request and return its reply. The reply's payload is valid until the next call.
 
-        Raises `NetlinkError` as the kernel answers.
+        Raises `NetlinkError` if the kernel answers with an error.
         """
         # NLM_F_ACK is not asked for: the reply is answer enough, and an error comes all the same.
         sequence = self._send(family, command, NLM_F_REQUEST, payload)
@@ -185,7 +189,7 @@ class GenericNetlink:
                 self._raise_if_error(flags, start, end)
 
     def order(self, family: Family, command: int, payload: bytes = b"") -> None:
-        """Send a request that has no reply, and wait until it is done. Raises `NetlinkError`."""
+        """Send a request that has no reply, and wait until the kernel has done it. Raises `NetlinkError`."""
         sequence = self._send(family, command, NLM_F_REQUEST | NLM_F_ACK, payload)
         while True:
             for kind, flags, start, end in self._receive(sequence):
@@ -194,10 +198,10 @@ class GenericNetlink:
                     return
 
     def dump(self, family: Family, command: int, payload: bytes = b"") -> Iterator[Message]:
-        """Dump a command's objects; each message's payload is valid until the next is asked for.
+        """Dump a command's objects. The payload of a message is valid until the next message is asked for.
 
-        `dump_interrupted` says afterwards whether the kernel saw its list change meanwhile. Raises
-        `NetlinkError` as the kernel answers.
+        Afterwards `dump_interrupted` says whether the kernel's list changed during the dump. Raises
+        `NetlinkError` if the kernel answers with an error.
         """
         sequence = self._send(family, command, NLM_F_REQUEST | NLM_F_DUMP, payload)
         self.dump_interrupted = False
@@ -279,7 +283,7 @@ class GenericNetlinkEvents:
         self._socket.close()
 
     def read(self, limit: int = 64) -> tuple[list[Message], bool]:
-        """At most about `limit` messages that have arrived, and whether the kernel had to drop some."""
+        """About `limit` messages at most that have arrived, and whether the kernel had to drop some."""
         messages: list[Message] = []
         lost = False
         while len(messages) < limit:
@@ -305,17 +309,17 @@ class GenericNetlinkEvents:
 
 
 def read_uint(data: memoryview) -> int:
-    """An unsigned integer of the host's byte order, of any width."""
+    """Decode an unsigned integer of any width in the host's byte order."""
     return int.from_bytes(data, sys.byteorder)
 
 
 def own_namespace() -> int:
-    """The number of the network namespace in which `open_socket` opens its sockets."""
+    """The inode of the network namespace in which `open_socket` opens its sockets."""
     return os.stat("/proc/self/ns/net").st_ino  # noqa: PTH116 # of what it points at, not of a path
 
 
 def open_socket(receive_buffer_bytes: int) -> socket.socket:
-    """A bound generic netlink socket with extended and strict checking. Raises `DatapathError`."""
+    """Open and bind a generic netlink socket with extended and strict checking. Raises `DatapathError`."""
     try:
         sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_GENERIC)
     except OSError as error:

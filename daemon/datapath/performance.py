@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one place where throughput, RTT, loss and arm are derived from records.
 
-All of them come from five counts. They are counted over a step, over the data sent in one epoch of it, or,
-added up, over longer times: a decision, a pull.
+All of these come from five counts. A count covers a step, the data sent in one epoch of a step, or a longer
+time such as a decision or a pull.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from ltp_switcher.daemon.settings.schema import Credit
 from ltp_switcher.measures import loss_rate
 
 TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
-"""Columns of counts: time, packets delivered, packets marked lost, RTT samples summed, RTT samples."""
+"""Columns of an array of counts: time in ns, packets delivered, packets marked lost, sum of RTT samples in
+µs, number of RTT samples.
+"""
 COUNTS: Final = 5
 
 # The kernel's minimum before the first sample.
@@ -38,14 +40,14 @@ _REST: Final = Columns("samples", "throughput_stat.sum", "mss", "srtt_us", "min_
 
 
 class Performance(NamedTuple):
-    """The inputs of Eq. 1, each of shape (n,)."""
+    """The inputs of Mutant Eq. 1, each with the shape (n,)."""
 
     throughput_Bps: Floats  # noqa: N815 - B is bytes, b would be bits
-    """Packets delivered, at the flow's maximum segment size, over the time."""
+    """Packets delivered times the flow's maximum segment size, over the time, in bytes per second."""
     loss_rate: Floats
-    """Lost / (lost + delivered)."""
+    """Packets lost / (packets lost + packets delivered)."""
     rtt_us: Floats
-    """Mean RTT; the smoothed one where no ACK carried a sample."""
+    """Mean RTT in µs; the smoothed RTT if no ACK carried a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class Measurement:
     """One step of n flows; every array has the shape (n,).
 
     performance: over the step. rate_Bps: mean rate sample. sender: id of the arm that sent the step's
-    samples. least_rtt_us: the kernel's windowed minimum, inf where it has none. heard: ACKs came. valid:
-    rate, RTT and sender are known.
+    samples. least_rtt_us: the kernel's windowed minimum RTT, inf if it has none. heard: whether ACKs came.
+    valid: whether rate, RTT and sender are known.
     """
 
     performance: Performance
@@ -66,17 +68,19 @@ class Measurement:
 
 
 def step_counts(records: RecordArray) -> Floats:
-    """Return the counts of a step from its records, shape (n,): time, packets and RTTs, shape (n, 5)."""
+    """Return the counts of a step, shape (n, 5), from the step's records, shape (n,)."""
     return _STEP.read(records)
 
 
 def credit_counts(records: RecordArray) -> Floats:
-    """Counts by the epoch in which the data was sent, shape (n, epochs, 5); see the record's `credit`."""
+    """Counts by the epoch in which the data was sent, shape (n, epochs, 5); see the field `credit` of a
+    record.
+    """
     return _CREDITS.read(records).reshape(len(records), CREDITS_MAX, COUNTS)
 
 
 def performance(counts: Floats, mss: Floats, srtt_us: Floats) -> Performance:
-    """Derive Eq. 1's inputs from counts.
+    """Derive the inputs of Mutant Eq. 1 from counts.
 
     Args:
         counts: shape (n, 5).
@@ -92,12 +96,12 @@ def performance(counts: Floats, mss: Floats, srtt_us: Floats) -> Performance:
 
 
 def mean_or(total: Floats, count: Floats, otherwise: Floats) -> Floats:
-    """Return the mean, `total` / `count`, or `otherwise` where `count` is 0. All arrays have one shape."""
+    """Return `total` / `count`, or `otherwise` where `count` is 0. All arrays have the same shape."""
     return np.divide(total, count, out=np.array(otherwise, np.float64), where=count > 0)
 
 
 def known_rtt(min_rtt_us: ArrayLike) -> Bools:
-    """Whether the kernel has a sample behind its minimum RTT; of the same shape."""
+    """True where the kernel's minimum RTT rests on a sample, in the shape of `min_rtt_us`."""
     least = np.asarray(min_rtt_us)
     known: Bools = (least > 0) & (least < _NO_RTT)
     return known
@@ -108,8 +112,8 @@ def measure(records: RecordArray, credit: Credit) -> Measurement:
 
     Args:
         records: the step's records, shape (n,).
-        credit: `sent` credits the arm that sent most of the samples, an RTT ago. `acked` credits the arm that
-            ran when the ACKs came.
+        credit: `sent` credits the arm that sent most of the samples, about an RTT earlier. `acked` credits
+            the arm that ran when the ACKs came.
     """
     samples, rate_sum_Bps, mss, srtt_us, least_us = _REST.read(records).T
     seen = performance(step_counts(records), mss, srtt_us)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings: every aggregate and the arm chosen after it, as one growing .npy file.
+"""Recordings: every aggregate and the arm chosen after it, in one growing .npy file.
 
-The format is numpy's own (`numpy.load` reads a finished file). A header with the number of rows still at
-0 marks a recording that was cut off; `read_recording` reads both.
+The format is numpy's own, so `numpy.load` reads a finished file. If a recording was cut off, its header still
+gives 0 rows; `read_recording` reads such a file, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
 
 
 class Recorder:
-    """Writes a recording. Raises `ArtifactError` where the file cannot be written."""
+    """Writes a recording. Raises `ArtifactError` if the file cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class Recorder:
         self._write_header()
 
     def append(self, slots: Slots, records: RecordArray, arms: ArmIds) -> None:
-        """Add one step's n flows: shape (n,) each."""
+        """Add the n flows of one step. Each array has the shape (n,)."""
         rows = np.zeros(len(records), ROW_DTYPE)
         rows["step"] = self._step
         rows["slot"] = slots
@@ -71,9 +71,9 @@ class Recorder:
 
 
 def read_recording(path: Path) -> npt.NDArray[np.void]:
-    """The rows (`ROW_DTYPE`, shape (rows,)) of a finished or cut-off recording.
+    """Read the rows of a finished or cut-off recording, `ROW_DTYPE`, shape (rows,).
 
-    Raises `ArtifactError` where the file is no recording of this version.
+    Raises `ArtifactError` if the file is not a recording of this version.
     """
     try:
         with path.open("rb") as file:

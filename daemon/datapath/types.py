@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of the datapath's operations, decoded from netlink attributes."""
+"""The results of the datapath's operations, decoded from netlink attributes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RecordArray = npt.NDArray[np.void]
 CommandArray = npt.NDArray[np.void]
 """`protocol.COMMAND_DTYPE`, shape (n,): one command per flow."""
 ControlArray = npt.NDArray[np.void]
-"""`protocol.CONTROL_DTYPE`, shape (n,): parameters for a learned arm of a flow."""
+"""`protocol.CONTROL_DTYPE`, shape (n,): parameters for the learned arm of a flow."""
 OutcomeArray = npt.NDArray[np.void]
-"""`protocol.OUTCOME_DTYPE`, shape (n,): what came of a flow so far."""
+"""`protocol.OUTCOME_DTYPE`, shape (n,): one outcome per flow so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmInfo:
-    """An arm as the module has it; `reason` says why one is not available."""
+    """An arm as the module has it. `reason` says why an arm is not available."""
 
     id: int
     name: str
@@ -41,7 +41,9 @@ class ArmInfo:
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
-    """Who a flow is and how it stands. Ports in host order; `netns` is the namespace's inode."""
+    """The identity and the state of a flow. Ports are in host order; `netns` is the inode of its network
+    namespace.
+    """
 
     cookie: int
     netns: int
@@ -53,12 +55,12 @@ class FlowInfo:
     age_ns: int
     reason: protocol.FallbackReason
     record: RecordArray
-    """Record of the step in progress, shape (1,); in the event of a death, the totals."""
+    """Record of the step in progress, shape (1,). In the event of the flow's death it holds the totals."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowEvent:
-    """A multicast event: `Cmd.FLOW_BIRTH`, `FLOW_DEATH` or `FLOW_FALLBACK`, and its flow."""
+    """An event about a flow: `Cmd.FLOW_BIRTH`, `FLOW_DEATH` or `FLOW_FALLBACK`."""
 
     kind: Cmd
     flow: FlowInfo
@@ -66,7 +68,7 @@ class FlowEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Events in order of arrival; `lost` tells that the kernel dropped some."""
+    """Events in order of arrival. `lost` says whether the kernel dropped some."""
 
     events: list[FlowEvent]
     lost: bool
@@ -74,7 +76,9 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class SelectResult:
-    """How many commands took effect, named no flow, or were refused (pinned, arm not available)."""
+    """Counts of commands that took effect, that named no flow, and that were refused (pinned, arm not
+    available).
+    """
 
     applied: int
     unknown: int
@@ -83,9 +87,10 @@ class SelectResult:
 
 @dataclass(frozen=True, slots=True)
 class ControlResult:
-    """How many controls were taken, named no flow, or were refused (law or value not fit for the arm).
+    """Counts of controls that were taken, that named no flow, and that were refused (law or value not fit for
+    the arm).
 
-    `clamped`, of those taken: windows moved into the flow's bounds.
+    `clamped` counts the taken ones whose window was moved into the flow's bounds.
     """
 
     applied: int
@@ -96,16 +101,18 @@ class ControlResult:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBatch:
-    """Outcomes in the order in which they were told."""
+    """Outcomes in the order in which the module sent them."""
 
     outcomes: OutcomeArray
     dropped: int | None
-    """Outcomes for which the module has had no room since the session asked; None where nothing was told."""
+    """Outcomes for which the module has had no room since the session asked for outcomes; None if no message
+    came.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
-    """The module's settings. `watchdog_ms` 0 means no watchdog."""
+    """The module's settings. A `watchdog_ms` of 0 means no watchdog."""
 
     default_arm: int
     fallback_arm: int
@@ -119,7 +126,9 @@ class KernelConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowCounts:
-    """How many flows the module has, those that have just ended among them, and how many it refused."""
+    """The number of flows in the module, including flows that have just ended, and the number that it
+    refused.
+    """
 
     flows: int
     refused: int
@@ -127,10 +136,11 @@ class FlowCounts:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCounts:
-    """Flows whose window has jumped to a part of a saved one, since the module was loaded.
+    """Counts of flows whose window jumped to a part of a saved window, since the module was loaded.
 
-    `validated`: the path carried the jump. `retreats`: there was a loss or a mark, and the flow took it back.
-    `cut_by_receiver` and `cut_by_buffer`: the receiver's window or the send buffer held less than the jump.
+    `validated`: the path carried the jump. `retreats`: a loss or a mark came, and the flow took the jump
+    back. `cut_by_receiver`, `cut_by_buffer`: the receiver's window or the send buffer held less than the
+    jump.
     """
 
     jumps: int
@@ -141,7 +151,7 @@ class ResumeCounts:
 
 
 def decode_arm(parts: Attributes) -> ArmInfo:
-    """An arm from the attributes of set `arm`."""
+    """Decode an arm from the attributes of set `arm`."""
     return ArmInfo(
         read_uint(parts[ArmAttr.ID]),
         read_text(parts, ArmAttr.NAME),
@@ -152,7 +162,7 @@ def decode_arm(parts: Attributes) -> ArmInfo:
 
 
 def decode_flow(parts: Attributes) -> FlowInfo:
-    """A flow from the attributes of set `flow`."""
+    """Decode a flow from the attributes of set `flow`."""
     family = read_uint(parts[FlowAttr.FAMILY])
     return FlowInfo(
         cookie=read_uint(parts[FlowAttr.COOKIE]),
@@ -169,7 +179,7 @@ def decode_flow(parts: Attributes) -> FlowInfo:
 
 
 def decode_config(parts: Attributes) -> KernelConfig:
-    """The module's settings from the attributes of set `config`."""
+    """Decode the module's settings from the attributes of set `config`."""
     return KernelConfig(
         read_uint(parts[ConfigAttr.DEFAULT_ARM]),
         read_uint(parts[ConfigAttr.FALLBACK_ARM]),
@@ -183,12 +193,12 @@ def decode_config(parts: Attributes) -> KernelConfig:
 
 
 def decode_counts(parts: Attributes) -> FlowCounts:
-    """The counts of flows from the attributes of set `config`."""
+    """Decode the counts of flows from the attributes of set `config`."""
     return FlowCounts(read_uint(parts[ConfigAttr.FLOWS]), read_uint(parts[ConfigAttr.FLOWS_REFUSED]))
 
 
 def decode_resume_counts(parts: Attributes) -> ResumeCounts:
-    """The counts of jumps from the attributes of set `config`."""
+    """Decode the counts of jumps from the attributes of set `config`."""
     return ResumeCounts(
         read_uint(parts[ConfigAttr.RESUME_JUMPS]),
         read_uint(parts[ConfigAttr.RESUME_VALIDATED]),
@@ -199,5 +209,5 @@ def decode_resume_counts(parts: Attributes) -> ResumeCounts:
 
 
 def read_text(parts: Attributes, kind: int) -> str:
-    """A string attribute without its terminator; empty where it is absent."""
+    """Decode a string attribute without its terminator; the result is empty if the attribute is absent."""
     return bytes(parts[kind]).rstrip(b"\0").decode(errors="replace") if kind in parts else ""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service: its parts put together, its life from start to stop."""
+"""The service: it puts the daemon's parts together and runs them from start to stop."""

@@ -33,11 +33,11 @@ from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 VISIT_ARMS: Final = (*ROLES, ArmId.CUBIC)
-"""The arms that visits draw beside the decision's own choice, where the settings name none."""
+"""The arms that visits draw besides the decision's own choice, if the settings name none."""
 
 
 def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection) -> list[ArmInfo]:
-    """Every arm, the extra ones loaded. Raises `ConfigError` where one of these cannot be an arm.
+    """Load the extra arms, and return all arms. Raises `ConfigError` where an extra one cannot be an arm.
 
     A learned arm is available where the kernel executes it and its policy has weights.
     """
@@ -49,13 +49,13 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
 
 
 def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
-    """The arms to choose among: the named ones, or those of the policy. Raises `ConfigError`."""
+    """The arms to choose among: those that the settings name, else the policy's own. Raises `ConfigError`."""
     usual = ROLES if _guarded(config) or config.daemon.policy in {"rule", "epsilon-greedy"} else None
     return candidate_ids(arms, config.pool.arms, usual=usual)
 
 
 def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:
-    """The policy that the settings ask for. Raises `ArtifactError` where the encoder cannot be loaded."""
+    """Make the policy that the settings ask for. Raises `ArtifactError` if the encoder cannot be loaded."""
     seed = config.daemon.seed
     if config.daemon.policy == "keep":
         return KeepChooser(pool)
@@ -95,7 +95,9 @@ def make_learned(
     table: FlowTable,
     network: Callable[[], NetworkKnowledge | None] = lambda: None,
 ) -> LearnedArms:
-    """The learned arms. The chooser tells them siblings, and the table the prefixes of flows."""
+    """Make the learned arms. The chooser tells them which flows are siblings, and the flow table their
+    prefixes.
+    """
     return LearnedArms(
         config.daemon.step_ms / 1000,
         loader(config.learned),
@@ -106,7 +108,9 @@ def make_learned(
 
 
 def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser) -> Teams:
-    """Team selection. It starts by itself only for the chooser that learns, not for a baseline."""
+    """Make team selection. It starts by itself only if the chooser learns, not if the chooser is a
+    baseline.
+    """
     return Teams(
         config.mpts,
         pool,
@@ -124,9 +128,9 @@ def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], cho
 def make_spans(
     config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser
 ) -> Spans | None:
-    """Experiments and the log of decisions; None where the settings ask for neither.
+    """Make the part that runs experiments and logs decisions; None if the settings ask for neither.
 
-    Raises `ConfigError` for a baseline arm that is not available, or that is a learned one.
+    Raises `ConfigError` if the baseline arm is not available, or if it is a learned arm.
     """
     gain, state_dir = config.gain, config.daemon.state_dir
     writer = None
@@ -156,7 +160,7 @@ def make_spans(
 def make_outcomes(
     config: Config, arms: Sequence[ArmInfo], datapath: Datapath, home_netns: int
 ) -> Outcomes | None:
-    """Make the part that takes the flows' outcomes and logs them; None where the settings ask for none."""
+    """Make the part that takes and logs the flows' outcomes; None if the settings ask for no outcomes."""
     most_mb, state_dir = config.gain.outcomes_mb, config.daemon.state_dir
     if not wants_outcomes(config):
         return None
@@ -174,7 +178,7 @@ def wants_outcomes(config: Config) -> bool:
 
 
 def make_visits(config: Config, arms: Sequence[ArmInfo], starts: StartingArms) -> LiveLearner | None:
-    """Make the learner from flow to flow; None where the settings ask for none. Raises `ConfigError`."""
+    """Make the learner from flow to flow; None if the settings turn it off. Raises `ConfigError`."""
     if config.visits.learn == "off":
         return None
     default_arm = arm_id(arms, config.kernel.default_arm, "kernel.default_arm")
@@ -182,7 +186,7 @@ def make_visits(config: Config, arms: Sequence[ArmInfo], starts: StartingArms) -
 
 
 def visit_arms(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
-    """The arms that visits may draw. Raises `ConfigError` for one that cannot begin a flow."""
+    """The arms that visits may draw. Raises `ConfigError` for an arm that cannot begin a flow."""
     found = candidate_ids(arms, config.visits.arms, "visits.arms", usual=VISIT_ARMS)
     for place, arm in enumerate(found):
         if arm in LEARNED and chosen_variant(LEARNED[arm], config.learned).law is not Law.WINDOW:
@@ -192,7 +196,9 @@ def visit_arms(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
 
 
 def baseline_arm(config: Config, arms: Sequence[ArmInfo]) -> int:
-    """The id of the arm that flows run without the daemon. Raises `ConfigError` for one that cannot be it."""
+    """The id of the arm that flows run without the daemon. Raises `ConfigError` for an arm that cannot serve
+    so.
+    """
     name = config.gain.baseline_arm or config.kernel.default_arm
     baseline = arm_id(arms, name, "gain.baseline_arm")
     if baseline in LEARNED:
@@ -201,7 +207,7 @@ def baseline_arm(config: Config, arms: Sequence[ArmInfo]) -> int:
 
 
 def kernel_config(section: KernelSection, arms: Sequence[ArmInfo]) -> KernelConfig:
-    """The module's settings. Raises `ConfigError` for an arm that is not available."""
+    """The settings of the kernel module. Raises `ConfigError` for an arm that is not available."""
     return KernelConfig(
         default_arm=arm_id(arms, section.default_arm, "kernel.default_arm"),
         fallback_arm=arm_id(arms, section.fallback_arm, "kernel.fallback_arm"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon: its parts put together, its life from start to stop."""
+"""The daemon: it puts its parts together and runs them from start to stop."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ log = logging.getLogger(__name__)
 STATUS_INTERVAL_S: Final = 10.0
 ROLLOUT_INTERVAL_S: Final = 1.0
 OUTCOMES_WAITING: Final = 8192
-"""Outcomes that wait in the module at a time: those of 8 s at 1,000 flows a second; 1.4 MB."""
+"""Most outcomes that wait in the module at a time: those of 8 s at 1,000 flows a second, 1.4 MB."""
 _POLICY, _TEAMS, _VISITS = "policy.", "teams.", "visits."
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """Terms of a session beside steering."""
+    """Extra terms of a session with the module; zeros ask for nothing."""
 
     rtt_quarters: int = 0
     outcomes_max: int = 0
@@ -88,14 +88,14 @@ class SessionTerms:
 
 
 class Every:
-    """Is due once in an interval; 0 means never."""
+    """A timer that is due once in an interval of seconds; with 0 it never is."""
 
     def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
         self._next_s = time.monotonic() + interval_s
 
     def due(self) -> bool:
-        """Whether it is time; the next time is an interval later."""
+        """Whether the timer is due. If so, it is due again an interval later."""
         now_s = time.monotonic()
         if not self.interval_s or now_s < self._next_s:
             return False
@@ -106,7 +106,7 @@ class Every:
 class Daemon:
     """Everything that runs between `ltp-switcher run` and SIGTERM.
 
-    `reload` reads the settings anew. Raises `LtpSwitcherError` where the daemon cannot start.
+    `reload` is a function that reads the settings anew. Raises `LtpSwitcherError` if the daemon cannot start.
     """
 
     def __init__(self, layers: Layers, reload: Callable[[], Layers], *, record: Path | None = None) -> None:
@@ -198,11 +198,11 @@ class Daemon:
 
     @property
     def faults(self) -> list[str]:
-        """Faults that keep the daemon from a part of its task, with the remedy, in sentences."""
+        """Sentences about faults that keep the daemon from a part of its task. Each names the remedy."""
         return [fault for fault in (self.choices.held, self.rollouts.damaged, self._room.fault) if fault]
 
     def set_mode(self, mode: str) -> None:
-        """Take another mode. Outside of active, flows under learned arms go to the fallback arm."""
+        """Take another mode. In any mode but active, flows under learned arms go to the fallback arm."""
         before = self.engine.mode
         self.engine.mode = mode
         self.engine.decisions.mode = mode
@@ -250,14 +250,14 @@ class Daemon:
         return mode == "active" and (fills or bool(policies))
 
     def load_arm(self, name: str) -> ArmInfo:
-        """Load an arm. Flows can be pinned to it at once; the daemon chooses it from its next start on."""
+        """Load an arm. Flows can be pinned to it at once, but the daemon chooses it only after a restart."""
         arm = self.datapath.load_arm(name)
         self.arms = with_policies(self.datapath.arms(), self.config.learned)
         self.names.update({known.id: known.name for known in self.arms})
         return arm
 
     def run(self) -> None:
-        """Decide until SIGTERM or SIGINT; then save, and restore the default congestion control."""
+        """Run steps until SIGTERM or SIGINT. Then save, and restore the default congestion control."""
         handlers = {
             signal.SIGTERM: self._loop.stop,
             signal.SIGINT: self._loop.stop,
@@ -293,11 +293,13 @@ class Daemon:
             self.datapath.close()
 
     def change(self, values: Mapping[str, Json], caller: Caller, *, runtime: bool) -> Save:
-        """Set values over the configuration, or drop those that are None; see `Choices.change`."""
+        """Set values over the configuration, or drop the overrides whose values are None; see
+        `Choices.change`.
+        """
         return self.choices.change(values, self._apply, caller, runtime=runtime)
 
     def clear(self, caller: Caller) -> Save:
-        """Drop all settings over the configuration."""
+        """Drop all settings that override the configuration."""
         return self.choices.clear(self._apply, caller)
 
     def revert(self, number: int, caller: Caller) -> Save:
@@ -342,9 +344,10 @@ class Daemon:
             log.warning("new connections are chosen by the policies before these: %s", error)
 
     def reload(self) -> list[str]:
-        """Reload the settings, apply the ones that a running daemon can change, and name those that changed.
+        """Read the settings anew, apply those that a running daemon can change, and return the keys that
+        changed.
 
-        Raises `LtpSwitcherError` and changes nothing where one of them is refused.
+        Raises `LtpSwitcherError` and changes nothing if a setting is refused.
         """
         before = self.choices.config
         try:

@@ -2,7 +2,7 @@
 """`mutant` as the congestion control of new connections while the daemon runs.
 
 The earlier congestion control is remembered on disk, so that a daemon that starts after a crash can restore
-it. If an administrator has set another one meanwhile, it stays.
+it. If an administrator has set another default meanwhile, that default stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME_BYTES: Final = 64
 
 
 class Takeover:
-    """The default congestion control of new connections. Nothing here is fatal: failures are logged."""
+    """The default congestion control of new connections. Failures are logged, and none is fatal."""
 
     def __init__(self, state_dir: Path | None, *, sysctl: Path = SYSCTL) -> None:
         self._sysctl = sysctl
@@ -33,7 +33,7 @@ class Takeover:
         self._replaced: str | None = None
 
     def take(self) -> None:
-        """Make `mutant` the default, and remember the earlier one."""
+        """Make `mutant` the default, and remember the earlier default."""
         found = self._read()
         if found is None:
             return
@@ -60,7 +60,7 @@ class Takeover:
         self.give_back()
 
     def give_back(self) -> None:
-        """Restore the default that `take` replaced, unless somebody has set another one."""
+        """Restore the default that `take` replaced, unless somebody has set another default."""
         if self._replaced is None:
             return
         found = self._read()

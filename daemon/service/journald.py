@@ -30,7 +30,7 @@ NOTICE: Final = 5
 
 
 def reads(descriptor: int, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the journal reads what is written to the descriptor ($JOURNAL_STREAM, systemd.exec(5))."""
+    """Whether the journal reads the output to this descriptor ($JOURNAL_STREAM, systemd.exec(5))."""
     stream = (os.environ if environment is None else environment).get("JOURNAL_STREAM", "")
     try:
         status = os.fstat(descriptor)
@@ -40,7 +40,9 @@ def reads(descriptor: int, environment: Mapping[str, str] | None = None) -> bool
 
 
 class JournalHandler(logging.Handler):
-    """Sends records with their fields. What the journal does not take now, `otherwise` takes."""
+    """Sends log records with their fields to the journal. A record that the journal does not take goes to
+    `otherwise`.
+    """
 
     def __init__(self, otherwise: logging.Handler, identifier: str, address: str = ADDRESS) -> None:
         super().__init__()
@@ -51,7 +53,7 @@ class JournalHandler(logging.Handler):
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the record."""
+        """Send a record."""
         try:
             self._socket.sendto(self._entry(record), self._address)
         except OSError:
@@ -78,7 +80,7 @@ class JournalHandler(logging.Handler):
 
 
 def identifier() -> str:
-    """The name of the program that runs, as the journal shows it."""
+    """The name of the running program, as the journal shows it."""
     return os.path.basename(sys.argv[0]) or "ltp-switcher"  # noqa: PTH119
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging: to the journal with fields where it reads stderr, else to stderr with times for a person."""
+"""Logging to the journal with fields if it reads stderr, else to stderr with times for a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ LIKE_S: Final = 60.0
 class SomeOfMany(logging.Filter):
     """Lets at most `LIKE_MAX` warnings or errors from one place of the code through in `LIKE_S` seconds.
 
-    So a client that provokes errors cannot fill the disk. The next one that passes says how many did not.
+    So a client that provokes errors cannot fill the disk. The next record that passes says how many were
+    dropped.
     """
 
     def __init__(self) -> None:
@@ -25,7 +26,7 @@ class SomeOfMany(logging.Filter):
         self._since_s: dict[tuple[str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it."""
+        """Whether to log this record."""
         if record.levelno < logging.WARNING:
             return True
         place = (record.pathname, record.lineno)
@@ -49,7 +50,7 @@ class _JournalFormatter(logging.Formatter):
 
 
 def set_up(level: str) -> None:
-    """Log to stderr at `level` (debug, info, warning, error), or to the journal that reads stderr."""
+    """Log to stderr at `level` (debug, info, warning, error), or to the journal if it reads stderr."""
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if "JOURNAL_STREAM" in os.environ:
         handler.setFormatter(_JournalFormatter("%(message)s"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of the daemon: steps on absolute deadlines, everything else in the time between them."""
+"""The clock of the daemon: steps come at absolute deadlines, and other work fills the time between."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import Final
 
 MARGIN_S: Final = 0.001
-"""Work between steps ends this long before the next one is due."""
+"""Time before the next step at which other work ends, in seconds."""
 
 
 class StepLoop:
     """Calls `step` every `step_s` while `busy`, else every `idle_s`, until `stop`.
 
-    Deadlines are absolute (CLOCK_MONOTONIC), so a late step delays no other; a step that was due while
-    another ran is left out and counted in `missed`. Descriptors registered with `selector` carry a
-    callback that takes the descriptor; `pump` works off what is pending until a given time, and says
-    whether there is more. An idle loop wakes as soon as a callback makes it busy.
+    Deadlines are absolute (CLOCK_MONOTONIC), so a late step delays no other. A step that was due while
+    another ran is left out and counted in `missed`. Descriptors registered with `selector` carry a callback
+    that takes the descriptor. `pump` does pending work until a given time, and says whether more is left. An
+    idle loop wakes as soon as a callback makes it busy.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class StepLoop:
         selector: selectors.BaseSelector,
     ) -> None:
         self.step_s = step_s
-        """Length of a step; it may be changed while the loop turns, from within it."""
+        """Length of a step in seconds. A callback may change it while the loop runs."""
         self._idle_s = max(idle_s, step_s)
         self._step = step
         self._busy = busy
@@ -44,11 +44,11 @@ class StepLoop:
         self.missed = 0
 
     def stop(self) -> None:
-        """End after the step under way."""
+        """End the loop after the step under way."""
         self._stopped = True
 
     def run(self) -> None:
-        """Turn until stopped."""
+        """Run the loop until it is stopped."""
         deadline_s = time.monotonic()
         while not self._stopped:
             idle = not self._busy()
@@ -78,7 +78,7 @@ class StepLoop:
 
 
 class Signals:
-    """Signals as callbacks of the loop. The handlers run between steps, never inside one."""
+    """Signal handlers as callbacks of the loop. They run between steps, never inside one."""
 
     def __init__(
         self, selector: selectors.BaseSelector, handlers: dict[signal.Signals, Callable[[], None]]
@@ -94,7 +94,7 @@ class Signals:
         selector.register(self._read, selectors.EVENT_READ, self._received)
 
     def close(self) -> None:
-        """Put back the handlers that were there before."""
+        """Restore the earlier signal handlers."""
         self._selector.unregister(self._read)
         signal.set_wakeup_fd(self._before_fd)
         for number, handler in self._before.items():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many flows fit into the memory that the service may use.
+"""The number of flows that fit into the memory that the service may use.
 
-The service manager ends a daemon that takes more than `MemoryMax=` of its unit, and with it all steering. So
-the module takes on no more flows than fit: a connection beyond them runs its first arm, and is not steered.
+The service manager kills a daemon that takes more than its unit's `MemoryMax=`, and then nothing is steered.
+So the module takes on no more flows than fit. A further connection keeps its first arm, and is not steered.
 """
 
 from __future__ import annotations
@@ -17,28 +17,31 @@ log = logging.getLogger(__name__)
 
 _MB: Final = 1 << 20
 BASE_BYTES: Final = {"mutant": 296 * _MB}
-"""Memory of the daemon without flows, by policy, with the answers that clients have not read yet. The
-learning policy has the knowledge of 1024 prefixes, 50 MB, and copies of it while it is saved."""
+"""Memory of the daemon without flows, by policy, including answers that clients have not read yet. The
+learning policy has the knowledge of 1024 prefixes, 50 MB, and copies of it while it is saved.
+"""
 OTHER_BASE_BYTES: Final = 96 * _MB
 FLOW_BYTES: Final = {"mutant": 288 << 10}
-"""Memory of a flow that always sends, by policy, with the copies of a step and of growing arrays."""
+"""Memory of a flow that always sends, by policy, including the copies of a step and of growing arrays."""
 OTHER_FLOW_BYTES: Final = 10 << 10
 VISITS_BYTES: Final = 64 * _MB
-"""Memory that learning from flow to flow adds, for 16,384 prefixes, with the copies of a save."""
+"""Memory that learning from flow to flow adds for 16,384 prefixes, including the copies of a save."""
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 QUIET_LOOKS: Final = 6
-"""Looks without another refusal after which the fault is over."""
+"""Number of looks without another refusal after which the fault is over."""
 
 
 def flows_that_fit(limit_bytes: int, policy: str, *, visits: bool = False) -> int:
-    """Flows under a policy that a daemon can take on within so much memory; it may learn from visits."""
+    """The number of flows that fit into so much memory under a policy. `visits` adds the memory of learning
+    from visits.
+    """
     left = limit_bytes - BASE_BYTES.get(policy, OTHER_BASE_BYTES) - visits * VISITS_BYTES
     return max(0, left // FLOW_BYTES.get(policy, OTHER_FLOW_BYTES))
 
 
 def limit_bytes(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> int | None:
-    """The least memory limit of this process' control groups (cgroup v2); None where there is none."""
+    """The least memory limit in bytes of this process's control groups (cgroup v2); None if there is none."""
     try:
         lines = membership.read_text().splitlines()
     except OSError:
@@ -60,12 +63,12 @@ def limit_bytes(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> int |
 
 
 class Room:
-    """Room for flows. Tells once when connections no longer find any.
+    """The room for flows in memory. It logs once when connections no longer find room.
 
     Args:
         policy: policy of the daemon.
-        limit: memory that it may use, bytes; None for no limit.
-        visits: whether it learns from flow to flow.
+        limit: memory that the daemon may use, in bytes; None for no limit.
+        visits: whether the daemon learns from flow to flow.
     """
 
     def __init__(self, policy: str, limit: int | None, *, visits: bool = False) -> None:
@@ -74,19 +77,19 @@ class Room:
         self._seen: int | None = None
         self._quiet = 0
         self.most = self._fits
-        """Flows that the module may take on."""
+        """Most flows that the module may take on."""
         self.refused = 0
-        """Connections that were no flows for want of room, since the daemon's start."""
+        """Connections since the daemon's start that the module did not take on, because it had no room."""
         self.fault = ""
-        """Sentence that says that there is no room, with the remedy; empty where there is room."""
+        """A sentence about the lack of room, with the remedy; empty if there is room."""
 
     def within(self, flows_max: int) -> int:
-        """The number of flows for the module, where an operator allows `flows_max`."""
+        """The number of flows that the module may take on, at most the operator's `flows_max`."""
         self.most = min(flows_max, self._fits)
         return self.most
 
     def look(self, counts: FlowCounts) -> None:
-        """Take in the module's counts."""
+        """Take in the module's counts of flows and refusals."""
         before = counts.refused if self._seen is None else self._seen
         self._seen = counts.refused
         self.refused += max(0, counts.refused - before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learned state on disk: one .npz, written whole or not at all, checked when it is read."""
+"""Learned state on disk: one .npz file. It is written whole or not at all, and checked when it is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMAT_VERSION: Final = 1
 
 
 def write_state(path: Path, arrays: Arrays) -> None:
-    """Write arrays with version and checksum. A crash leaves the old file or the new one.
+    """Write arrays with a version and a checksum. A crash leaves either the old file or the new one.
 
     Raises `ArtifactError` where the file cannot be written.
     """
@@ -32,9 +32,9 @@ def write_state(path: Path, arrays: Arrays) -> None:
 
 
 def read_state(path: Path) -> dict[str, NDArray[np.generic]] | None:
-    """The arrays that `write_state` wrote; None where there is no file.
+    """Read the arrays that `write_state` wrote; None if there is no file.
 
-    Raises `ArtifactError` where it is corrupt, of another version, or cannot be read.
+    Raises `ArtifactError` if the file is corrupt, has another version, or cannot be read.
     """
     try:
         arrays, _ = artifacts.read(
@@ -46,7 +46,7 @@ def read_state(path: Path) -> dict[str, NDArray[np.generic]] | None:
 
 
 class Saver:
-    """Saves in a thread of its own, so that no step waits for a disk, and counts in `statistics`."""
+    """Saves state in a thread of its own, so that no step waits for a disk. It counts in `statistics`."""
 
     def __init__(self, path: Path, statistics: Statistics) -> None:
         self._path = path
@@ -59,13 +59,13 @@ class Saver:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, arrays: Arrays) -> None:
-        """Save these arrays, which nobody may change from now on; left out while another save runs."""
+        """Save these arrays, which nobody may change from now on. Skip this if another save still runs."""
         if not self.saving:
             self._thread = threading.Thread(target=self._save, args=(arrays,), name="save", daemon=True)
             self._thread.start()
 
     def finish(self, arrays: Arrays) -> None:
-        """Save now, after the save that may be under way."""
+        """Save these arrays now, after a save that may be under way."""
         if self._thread is not None:
             self._thread.join()
         self._save(arrays)

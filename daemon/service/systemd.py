@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service manager: notifications (sd_notify(3)), and the sockets that it listens on for a service.
+"""The service manager: notifications to it (sd_notify(3)), and the listening sockets that it hands to a
+service.
 
-A listening socket that the manager holds outlives the service: while the service restarts, its clients
-wait, and nobody else can take its place.
+A listening socket that the manager holds outlives the service. While the service restarts, its clients wait,
+and nobody else can listen in its place.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import Mapping, MutableMapping
 from typing import Final
 
 FIRST_FD: Final = 3
-"""Descriptors of inherited sockets begin here, SD_LISTEN_FDS_START of sd_listen_fds(3)."""
+"""The first descriptor of inherited sockets, SD_LISTEN_FDS_START of sd_listen_fds(3)."""
 
 
 def inherited(environment: MutableMapping[str, str] | None = None) -> list[socket.socket]:
     """The listening sockets that the service manager hands to this process (sd_listen_fds(3)).
 
-    Takes the variables out of the environment, so that no child thinks that they are for it.
+    The variables are removed from the environment, so that no child process takes the sockets for its own.
     """
     environment = os.environ if environment is None else environment
     mine = environment.pop("LISTEN_PID", "") == str(os.getpid())
@@ -36,7 +37,7 @@ def inherited(environment: MutableMapping[str, str] | None = None) -> list[socke
 
 
 class ServiceManager:
-    """Tells systemd how the service stands."""
+    """Tells systemd about the state of the service."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         environment = os.environ if environment is None else environment
@@ -50,36 +51,36 @@ class ServiceManager:
         self._fed_s = 0.0
 
     def ready(self) -> None:
-        """The daemon decides from now on."""
+        """Tell systemd that the daemon decides from now on."""
         self.send("READY=1")
 
     def reloading(self) -> None:
-        """A reload has begun; `ready` ends it."""
+        """Tell systemd that a reload has begun. `ready` ends the reload."""
         self.send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The daemon is about to end."""
+        """Tell systemd that the daemon is about to end."""
         self._offer("STOPPING=1")
 
     def status(self, text: str) -> None:
-        """One line for `systemctl status`."""
+        """Set the line that `systemctl status` shows."""
         self._offer(f"STATUS={text}")
 
     def feed_watchdog(self) -> None:
-        """Say that the loop still turns, if it is due."""
+        """Tell systemd that the loop still runs, if a message is due."""
         if self._interval_s:
             now_s = time.monotonic()
             if now_s - self._fed_s >= self._interval_s and self._offer("WATCHDOG=1"):
                 self._fed_s = now_s
 
     def close(self) -> None:
-        """Say no more."""
+        """Send no more messages."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def send(self, message: str) -> None:
-        """Send a message; a manager that is gone is no reason to fail."""
+        """Send a message. If the manager is gone, that is no error."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)

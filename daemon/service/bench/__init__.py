@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step takes with thousands of flows: the real parser, flow table, policy and controls."""
+"""Measurements of the daemon's cost with thousands of flows, and replays of its learning on made prefixes."""

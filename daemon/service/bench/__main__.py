@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a step takes: `python -m ltp_switcher.daemon.service.bench --flows 10000`.
 
-The daemon's engine runs with the policy `rule`: requests, parser, flow table, policy, commands, learned arms,
-controls. The module is a process at the other end of a socket pair, and its flows are invented. Time is the
-processor time of the daemon's side. All flows send all the time. Their RTTs spread from 10 to 120 ms, without
-queues.
+The daemon's engine runs whole steps with the policy `rule`, from the request to the learned arms' controls. A
+process at the other end of a socket pair plays the module, and its flows are invented. Time is the processor
+time of the daemon's side. All flows send all the time. Their RTTs spread from 10 to 120 ms, without queues.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import LtpSwitcherError
 
 WARM_UP_S: Final = 5.0
-"""Time until the rule has left its first arm."""
+"""Time until the rule has left its first arm, in seconds."""
 SEED: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Processor time of steps. `flows_a_core`: flows whose p99 would fill a step."""
+    """Processor time of steps. `flows_a_core` is the number of flows for which the p99 would fill a step."""
 
     flows: int
     rtt_quarters: int
@@ -72,7 +71,8 @@ class _NoEvents:
 def measure(flows: int, steps: int, rtt_quarters: int = 0, policy: str = "rule") -> Result:
     """Run the engine for `steps` steps with `flows` flows. Raises `LtpSwitcherError`.
 
-    `rtt_quarters` is the least time between reports of a flow, in quarters of its RTT; 0 is every step.
+    `rtt_quarters` is the least time between reports of a flow, in quarters of its RTT. With 0, a flow reports
+    in every step.
     """
     config = Config(daemon=DaemonSection(policy=policy))
     step_s = config.daemon.step_ms / 1000
@@ -137,7 +137,7 @@ def _say(flows: int, done: int, all_of_them: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.daemon.service.bench", description=__doc__)
     parser.add_argument("--flows", type=int, nargs="+", default=[5000, 10_000])
     parser.add_argument("--steps", type=int, default=500)

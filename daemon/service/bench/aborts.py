@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worth of an abort of trials within seconds: `python -m ltp_switcher.daemon.service.bench.aborts`.
+"""The gain from aborting trials within seconds: `python -m ltp_switcher.daemon.service.bench.aborts`.
 
 The daemon has no such abort. This is a model of one, on the made prefixes of `bench.learner`. A trial that
-seems to earn less than half of the incumbent's reward ends after some time. Its flows go to the incumbent
-then, and so do the later ones of the visit. A flow loses the time by which its part on the trial's arm took
-longer. Durations of flows and the noise of their values come from the first runs of
-docs/lab-notes/traffic.md.
+seems to earn less than half of the incumbent's reward ends after some time. From then on all flows of the
+visit run the incumbent. A flow loses only the extra time that its part on the trial's arm took. Durations of
+flows and the noise of their values come from the first runs of docs/lab-notes/traffic.md.
 """
 
 from __future__ import annotations
@@ -28,9 +27,11 @@ _TOOK_S: Final = (0.04, 0.062, 0.172, 0.473, 2.6, 11.5, 24.2, 60.0)
 NOISE: Final = (0.34, 0.64, 1.33, 1.67, 1.83, 1.99)
 """Standard deviation of a flow's value in its prefix and size class under the switcher, path by path."""
 CLEAR: Final = 1.64
-"""Standard deviations beyond one half from which on the evidence is clear: one error in twenty."""
+"""Least distance below one half, in standard deviations, at which evidence is clear: one error in twenty."""
 TRIED: Final = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (2.0, 1.0))
-"""Time until an abort, s, or 0 for no abort at all; noise of its evidence over `NOISE`."""
+"""Pairs to try: the time until an abort in seconds, 0 for no abort, and the noise of the evidence over
+`NOISE`.
+"""
 
 
 class _Ledger(Purse):
@@ -48,12 +49,12 @@ class _Ledger(Purse):
 
 
 class Aborting(Learner):
-    """A learner whose trials end early where they seem to starve.
+    """A learner whose trials end early if they seem to starve.
 
     Args:
         means: the value of each arm on each prefix, shape (prefixes, arms).
-        after_s: time until an abort.
-        noise: noise of the evidence, over `NOISE`.
+        after_s: time until an abort, in seconds.
+        noise: noise of the evidence, as a multiple of `NOISE`.
         clear: whether only clear evidence aborts.
         seed: seed of flows and noise.
     """
@@ -66,10 +67,10 @@ class Aborting(Learner):
         self._noise = noise * self._rng.choice(NOISE, len(means))
         self._least = bench.HALF + CLEAR * self._noise * clear
         self.saved: list[Floats] = []
-        """Savings by aborts in each visit: the log of the reward, shape (prefixes,) each."""
+        """Savings by aborts in each visit, as logs of the reward; each array has the shape (prefixes,)."""
 
     def observe(self, visits: Visits) -> Ints:
-        """Learn from a visit of each prefix, of which some are aborted."""
+        """Learn from one visit of each prefix. Some of these visits are aborted."""
         at, rng = visits.prefixes, self._rng
         incumbents = self._incumbents[at]
         lack = self.expected(at, float(visits.ended_s[0]), incumbents) - visits.values
@@ -111,7 +112,7 @@ class Aborting(Learner):
 def measure(
     kind: bench.Kind, seeds: Sequence[int], after_s: float, noise: float, *, clear: bool
 ) -> tuple[bench.Interval | None, bench.Interval | None, float, float]:
-    """Replay a kind with these seeds.
+    """Replay prefixes of one kind with these seeds.
 
     Returns:
         The share of the gap that is closed off-model in visits 31 to 100, the reward over the decision's in
@@ -139,7 +140,7 @@ def measure(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     prog = "python -m ltp_switcher.daemon.service.bench.aborts"
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows whose steps are invented: each on a path of its own, with noise, and with a clock of their own."""
+"""Flows with invented steps. Each flow is on a path of its own, has noise, and keeps its own step length."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from ltp_switcher.daemon.datapath.types import CommandArray, ControlArray, Recor
 
 MSS_BYTES: Final = 1448
 RTT_US: Final = (10_000.0, 120_000.0)
-"""The paths' RTTs without a queue: uniform between these."""
+"""Least and greatest RTT of a path without a queue, in µs. RTTs are uniform between these."""
 RATE_BPS: Final = (1.2e6, 1.2e7)
-"""The paths' rates in bytes per second: log-uniform between these, 10 to 100 Mbit/s."""
+"""Least and greatest rate of a path in bytes per second, 10 to 100 Mbit/s. Rates are log-uniform between
+these.
+"""
 _STATS: Final = {
     "srtt_stat": "srtt_us",
     "mdev_stat": "mdev_us",
@@ -30,9 +32,9 @@ class Crowd:
     """`n` flows that always send. Cookies count from 1.
 
     Args:
-        n: flows.
+        n: number of flows.
         seed: seed of paths and noise.
-        start_ns: time at the beginning, CLOCK_MONOTONIC.
+        start_ns: time at the beginning, CLOCK_MONOTONIC in ns.
     """
 
     def __init__(self, n: int, seed: int, start_ns: int) -> None:
@@ -42,7 +44,7 @@ class Crowd:
         self._closed_ns = np.full(n, start_ns, np.int64)
         self._due_ns = np.full(n, start_ns, np.int64)
         self.rtt_quarters = 0
-        """Each flow's step lasts at least so many quarters of its RTT."""
+        """Least length of a flow's step, in quarters of its RTT."""
         self._echoed = np.zeros(n, np.uint32)
         self.records: RecordArray = np.zeros(n, RECORD_DTYPE)
         records = self.records
@@ -55,7 +57,7 @@ class Crowd:
         records["siblings"] = 1
 
     def step(self, now_ns: int) -> RecordArray:
-        """Close the steps that are due, and hand over their records."""
+        """Close the steps that are due, and return their records."""
         if not self.rtt_quarters:
             self._fill(self.records, np.arange(len(self.records)), now_ns)
             self._closed_ns[:] = now_ns
@@ -69,7 +71,7 @@ class Crowd:
         return records
 
     def select(self, commands: CommandArray) -> None:
-        """Switch flows at once."""
+        """Switch flows at once to the arms of these commands."""
         rows = commands["cookie"].astype(np.int64) - 1
         switched = self.records["arm"][rows] != commands["arm"]
         rows, arms = rows[switched], commands["arm"][switched]
@@ -83,7 +85,7 @@ class Crowd:
             self.records[name][rows] = value
 
     def control(self, controls: ControlArray) -> None:
-        """Remember the number of the last control, for the next echo."""
+        """Remember the number of each flow's last control, for the next echo."""
         self._echoed[controls["cookie"].astype(np.int64) - 1] = controls["value"][:, 1]
 
     def _fill(self, records: RecordArray, rows: Ints, now_ns: int) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a step takes: `python -m ltp_switcher.daemon.service.bench.decision --flows 1000`.
 
-Synthetic records through the whole decision: features, encoder, R_max, credit, learning, choice.
+Synthetic records pass through the whole decision: features, encoder, R_max, credit, learning, choice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JOIN_STEPS: Final = 200
 
 
 def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, float | int | str]:
-    """Run `steps` steps of `flows` flows and return the CPU time of one, in ms."""
+    """Run `steps` steps of `flows` flows. Return the CPU time of one step, in ms."""
     settings, step_ms = LearningSection(preset=preset).in_force(), DaemonSection().step_ms
     arms = ArmTable(tuple(int(arm) for arm in _KERNEL_ARMS), tuple(arm.name.lower() for arm in _KERNEL_ARMS))
     agent = MutantAgent(settings, step_ms, arms, GRUEncoder.from_file(), seed)
@@ -76,7 +76,7 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.daemon.service.bench.decision", description=__doc__
     )

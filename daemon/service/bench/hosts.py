@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gain and the cost of knowing hosts by themselves: `python -m ltp_switcher.daemon.service.bench.hosts`.
+"""The gain and the cost of separate knowledge for hosts: `python -m ltp_switcher.daemon.service.bench.hosts`.
 
-Prefixes of six hosts each. Half of them is on another path than the rest, or all are on one. Effects and
-noise come from the kinds of prefixes in `bench.learner`. A host's visit belongs to its prefix, until the
-host is known by itself. A learner that knows no hosts has the same draws. Constants were chosen on the kinds
-`TUNING`.
+Each prefix has six hosts. Either half of these hosts is on another path, or all are on one path. Effects and
+noise come from the kinds of prefixes in `bench.learner`. A host's visit belongs to its prefix until the host
+gets knowledge of its own. For comparison, a learner that knows no hosts gets the same draws. Constants were
+chosen on the kinds `TUNING`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from ltp_switcher.daemon.step.learning.hosts import ENOUGH
 PREFIXES: Final = 24
 HOSTS: Final = 6
 VISITS: Final = 150
-"""Visits of each host."""
+"""Number of visits of each host."""
 WIGGLE: Final = 0.05
-"""Standard deviation of an effect between the hosts on one path."""
+"""Standard deviation of an effect among the hosts on one path."""
 NEVER: Final = 1 << 30
 
 
 def world(kind: Kind, rng: np.random.Generator, *, apart: bool) -> tuple[Floats, Floats]:
     """Effects of the arms on hosts, shape (PREFIXES, HOSTS, ARMS), and their levels, shape (PREFIXES, HOSTS).
 
-    apart: whether every other host of a prefix is on another path.
+    `apart` puts every second host of a prefix on another path.
     """
     paths = 2 if apart else 1
     effects = np.stack([rng.permutation(kind.effects(rng, PREFIXES)) for _ in range(paths)], axis=1)
@@ -62,13 +62,13 @@ def replayed(
     Args:
         kind: of the paths.
         seed: of the world, the noise and the draws.
-        apart: as in `world`.
-        enough: visits of a host after which it is known by itself.
+        apart: whether every second host of a prefix is on another path.
+        enough: visits of a host after which it gets knowledge of its own.
 
     Returns:
         The gain over the decision's own choice in each visit, shape (VISITS, PREFIXES, HOSTS), the best arm's
-        gain, shape (PREFIXES, HOSTS), and the ledger: its share of all reward, and of the worst prefix's or
-        host's.
+        gain, shape (PREFIXES, HOSTS), the share of all reward that trials cost, and the greatest such share
+        of a prefix or host.
     """
     rng = np.random.default_rng(seed)
     effects, levels = world(kind, rng, apart=apart)
@@ -99,8 +99,8 @@ def compared(kind: Kind, seeds: Sequence[int], *, apart: bool, enough: int) -> t
     """Compare with a learner that knows no hosts.
 
     Returns:
-        Reward over that learner's in all visits, and in the second half of them, with intervals of 95 % from
-        drawing prefixes anew; and the ledger's worst shares in words.
+        The reward over the other learner's in all visits, the same in their second half, and the highest
+        costs of trials in words. Intervals are 95 % intervals from drawing prefixes anew.
     """
     more, ledgers = [], []
     for seed in seeds:
@@ -118,7 +118,7 @@ def compared(kind: Kind, seeds: Sequence[int], *, apart: bool, enough: int) -> t
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     prog = "python -m ltp_switcher.daemon.service.bench.hosts"
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gain and the cost of learning from flow to flow: `python -m ltp_switcher.daemon.service.bench.learner`.
 
-Replays on made prefixes of which the best arm is known (`choose.visits.replay`). A prefix is off-model where
-an arm earns at least `OFF` more than the decision, in the logarithm of the reward. The learner's constants
-were chosen on the kinds `TUNING`; the figures to tell of come from the kinds `SHOWN`.
+Learners are replayed on made prefixes whose best arm is known (`choose.visits.replay`). A prefix is off-model
+if an arm earns at least `OFF` more than the decision, in the logarithm of the reward. The learner's constants
+were chosen on the kinds `TUNING`; the figures to report come from the kinds `SHOWN`.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ ARMS: Final = 5
 OFF: Final = 0.3
 VISITS: Final = 400
 FLOWS: Final = 2.0
-"""Flows of a visit."""
+"""Number of flows in a visit."""
 STEADY: Final = 200
-"""Visits before a change of the path, and after it."""
+"""Number of visits before a change of the path, and again after it."""
 SHOWS: Final = 0.44
-"""Chance that one of two flows lasts for the 2.6 s that a self-check takes. A quarter of the flows does in
-the first runs of docs/lab-notes/traffic.md."""
+"""Probability that one of two flows lasts for the 2.6 s that a self-check takes. A quarter of the flows lasts
+that long in the first runs of docs/lab-notes/traffic.md.
+"""
 FALSE: Final = 0.005
-"""Chance of a false alarm in a visit: of 1,500 made flows of 10 s whose arm earns 0.2 less than another one,
-with a noise of 0.6 from look to look, one in a hundred was told to starve. Half of the visits have such a
-flow."""
+"""Probability of a false alarm in a visit. Of 1,500 made flows of 10 s, whose arm earns 0.2 less than another
+one with a noise of 0.6 from look to look, the self-check called one in a hundred starving. Half of the visits
+have such a flow.
+"""
 HALF: Final = float(np.log(2.0))
-"""Lack of log reward from which on the self-check leaves an arm (`choose.rule.surprise`)."""
+"""Deficit in log reward at which the self-check leaves an arm (`choose.rule.surprise`)."""
 NEW_VISITS: Final = 100
-"""Visits of the prefixes that come new to a learner."""
+"""Number of visits of each prefix that comes new to a learner."""
 TOLD: Final = (None, 0.0, 0.3, 0.6)
-"""Shares of the effects' variance that the numbers of paths tell; with None there are no numbers."""
+"""Shares of the effects' variance that the paths' numbers explain. None stands for no numbers."""
 DRAWS: Final = 200
-"""Visits in a pool."""
+"""Number of visits in a pool."""
 UNSEEN: Final = 0.15
-"""Share of the numbers of paths that were not observed."""
+"""Share of the paths' numbers that were not observed."""
 _TYPICAL: Final = np.array([2e6, 0.1, 40e3, 1e3, 80.0, 1e-3, 2e3, 0.2])
 """Usual numbers of paths, in their units and the order of `Number`."""
 _DEVIATIONS: Final = np.array([1.2, 0.7, 0.9, 0.8, 1.0, 1.5, 1.0, 0.7])
@@ -52,23 +54,25 @@ _DEVIATIONS: Final = np.array([1.2, 0.7, 0.9, 0.8, 1.0, 1.5, 1.0, 0.7])
 _BOOTSTRAPS: Final = 1000
 
 Interval = tuple[float, float, float]
-"""A value and the ends of its interval of 95 %, from drawing prefixes anew."""
+"""A value with the ends of its 95 % interval, from drawing prefixes anew."""
 
 
 class Made(Protocol):
-    """Makes the effects of n prefixes, shape (n, arms); those of arm 0, the decision, are 0."""
+    """A function that makes the effects of n prefixes, shape (n, arms). Arm 0 is the decision, and its
+    effects are 0.
+    """
 
     def __call__(self, rng: np.random.Generator, n: int, arms: int = ARMS, /) -> Floats: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Prefixes of one kind."""
+    """A kind of prefixes: their effects, their number, and the noise of their visits."""
 
     effects: Made
     prefixes: int
     noise: Callable[[np.random.Generator, int], Floats]
-    """Draws the deviations of n visits from their mean."""
+    """A function that draws the deviations of n visits from their mean, shape (n,)."""
 
 
 def _normal(deviation: float) -> Callable[[np.random.Generator, int], Floats]:
@@ -130,7 +134,7 @@ TUNING: Final[Mapping[str, Kind]] = {
     "lone": Kind(_some(_right, lambda n: 1, 1.5, 1.5), 40, _normal(0.4)),
     "right": Kind(_right, 40, _normal(0.8)),
 }
-"""The kinds on which the constants were chosen."""
+"""The kinds of prefixes on which the constants were chosen."""
 SHOWN: Final[Mapping[str, Kind]] = {
     "families": Kind(_families, 36, _laplace),
     "eighth": Kind(_some(_falling, lambda n: n // 8, 0.5, 1.8), 48, _laplace),
@@ -138,11 +142,11 @@ SHOWN: Final[Mapping[str, Kind]] = {
     "falling": Kind(_falling, 30, _laplace),
     "alike": Kind(_alike, 30, _laplace),
 }
-"""The kinds from which the figures come."""
+"""The kinds of prefixes from which the reported figures come."""
 
 
 def made(effects: Floats, kind: Kind, rng: np.random.Generator) -> list[list[Pool]]:
-    """The pools of prefixes with these effects, shape (prefixes, ARMS), and a kind's noise."""
+    """Make the pools of prefixes with these effects, shape (prefixes, ARMS), and with the noise of a kind."""
     pools = []
     for of_prefix in effects.tolist():
         level = rng.normal(0.0, 1.0)
@@ -156,10 +160,11 @@ def made(effects: Floats, kind: Kind, rng: np.random.Generator) -> list[list[Poo
 
 
 def paths(rng: np.random.Generator, effects: Floats, told: float) -> Floats:
-    """The numbers of paths that tell a share `told` of the variance of each arm's effect: (n, numbers).
+    """Make numbers of paths that explain a share `told` of the variance of each arm's effect, shape (n,
+    numbers).
 
-    In the logarithms of the numbers, effects and noise are turned in a direction that is drawn by lot. So no
-    number stands for an arm.
+    The logarithms of the numbers are a random rotation of the effects and noise. So no single number stands
+    for an arm.
     """
     numbers = len(Number)
     apart = effects[:, 1:] - effects[:, 1:].mean(axis=0)
@@ -173,20 +178,20 @@ def paths(rng: np.random.Generator, effects: Floats, told: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All replays of a kind. Intervals are of 95 %, from drawing prefixes anew."""
+    """The result of all replays of a kind. Intervals are 95 % intervals from drawing prefixes anew."""
 
     closed: tuple[Interval | None, ...]
     """Share of the gap to the best arm that is closed off-model, in visits 31 to 100 and 101 to 400."""
     kept: Interval | None
-    """Reward over the decision's own on all other prefixes, in all visits."""
+    """Reward over the decision's own on all prefixes that are not off-model, in all visits."""
     ledger: float
-    """Cost of all trials in the worst replay, as a share of the reward."""
+    """Cost of all trials as a share of the reward, in the worst replay."""
     worst_prefix: float
-    """Cost of a prefix's trials, as a share of its reward, on the worst prefix of any replay."""
+    """Cost of a prefix's trials as a share of the prefix's reward, on the worst prefix of any replay."""
     lost: float
-    """Cost of all trials by the arms' means, as a share of the reward: a mean over replays."""
+    """Cost of all trials as a share of the reward, computed from the arms' means: a mean over replays."""
     alarms: float
-    """False alarms of a change in 1,000 visits."""
+    """Number of false alarms of a change in 1,000 visits."""
 
 
 class _Alarmed(Learner):
@@ -211,13 +216,13 @@ def measure(
     told: float | None = None,
     alarmed: bool = False,
 ) -> Result:
-    """Replay a kind with these seeds.
+    """Replay prefixes of one kind with these seeds.
 
     Args:
         kind: of all prefixes.
         seeds: of the replays.
         detects: whether the learner looks for changes of paths.
-        told: share of the effects' variance that the numbers of paths tell; with None there are no numbers.
+        told: share of the effects' variance that the paths' numbers explain. None stands for no numbers.
         alarmed: whether the self-check raises false alarms.
     """
     found: list[Replayed] = []
@@ -253,14 +258,14 @@ def judged(
     """Judge the gains of n prefixes.
 
     Args:
-        gains: over the decision in each of `WINDOWS`, or the first ones, shape (n, windows).
-        best: what the best arm gains, shape (n,).
+        gains: over the decision, in each window or the first windows of `WINDOWS`, shape (n, windows).
+        best: gain of the best arm, shape (n,).
         off: whether a prefix is off-model, shape (n,).
-        shown: places of the windows of which the share is wanted.
+        shown: indices of the windows whose share is wanted.
 
     Returns:
         The share of the gap that is closed off-model in each of these windows, and the reward over the
-        decision's on-model in all visits. None where there is no such prefix.
+        decision's on-model in all visits. A result is None if there is no such prefix.
     """
     rng = np.random.default_rng(0)
     closed = tuple(_ratio(gains[off, place], best[off], rng) for place in shown)
@@ -272,14 +277,14 @@ def judged(
 
 
 def mean_of(of_prefixes: Floats) -> Interval:
-    """The mean over prefixes, with its interval from drawing them anew."""
+    """The mean over prefixes, with its interval from drawing the prefixes anew."""
     drawn = np.random.default_rng(0).integers(0, of_prefixes.size, (_BOOTSTRAPS, of_prefixes.size))
     low, high = np.percentile(of_prefixes[drawn].mean(axis=1), (2.5, 97.5)).tolist()
     return float(of_prefixes.mean()), low, high
 
 
 def factor(logs: Interval) -> Interval:
-    """The factor of a reward, with its interval, by those of its logarithm."""
+    """The factor of a reward and its interval, from the interval of the factor's logarithm."""
     middle, low, high = np.exp(logs).tolist()
     return middle, low, high
 
@@ -296,16 +301,16 @@ def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> Interval |
 def newcomers(
     kind: Kind, seeds: Sequence[int], told: float | None
 ) -> tuple[tuple[Interval | None, ...], Interval | None]:
-    """Let new prefixes of a kind come to a learner that knows as many others by `VISITS` visits each.
+    """Let new prefixes of a kind come to a learner that knows as many other prefixes by `VISITS` visits each.
 
     Args:
         kind: of all prefixes.
         seeds: of the replays.
-        told: as in `measure`.
+        told: share of the effects' variance that the paths' numbers explain. None stands for no numbers.
 
     Returns:
         The share of the gap that is closed off-model, in visits 1 to 10, 11 to 30 and 31 to 100, and the
-        reward over the decision's in all of them on-model.
+        reward over the decision's on-model in all these visits.
     """
     gains, best, off = [], [], []
     for seed in seeds:
@@ -325,19 +330,19 @@ def newcomers(
 
 
 def detected(fold: float, flows: int, prefixes: int, seed: int) -> tuple[Ints, Ints]:
-    """Let the decision's reward fall by a factor on each prefix, after `STEADY` visits.
+    """Let the decision's reward on each prefix fall by a factor after `STEADY` visits.
 
-    Values are taken relative to the moving mean of the prefix, as on a running server.
+    Values are relative to the moving mean of their prefix, as on a running server.
 
     Args:
-        fold: the factor.
+        fold: factor by which the reward falls.
         flows: flows of a visit.
-        prefixes: their number n, each with noise of its own scale.
+        prefixes: number n of prefixes. Each has noise of its own scale.
         seed: seed of the noise.
 
     Returns:
-        The false alarms of each prefix before its fall, and the visits until the fall was found: shape (n,)
-        each. The latter is `STEADY` + 1 where it was not found in as many visits.
+        The false alarms of each prefix before the fall, shape (n,), and the visits until the fall was found,
+        shape (n,). The latter is `STEADY` + 1 if `STEADY` visits did not find the fall.
     """
     rng = np.random.default_rng(seed)
     known, learner, each = KnownPrefixes(), Learner(ARMS), np.arange(prefixes)
@@ -365,12 +370,12 @@ def left(prefixes: int, seed: int, *, detects: bool) -> tuple[Floats, Ints]:
     """Let the best arm of each prefix become its worst one after `STEADY` visits.
 
     Args:
-        prefixes: their number n.
+        prefixes: number n of prefixes.
         seed: seed of the noise and of the draws.
         detects: whether the learner looks for changes.
 
     Returns:
-        As `_lived`, of the arm that was the best one.
+        The result of `_lived` for the arm that was the best one.
     """
     return _lived(prefixes, seed, 1, 1.2, -1.2, detects=detects, shows=0.0)
 
@@ -378,18 +383,18 @@ def left(prefixes: int, seed: int, *, detects: bool) -> tuple[Floats, Ints]:
 def fell(prefixes: int, seed: int, fold: float, *, detects: bool, shows: float) -> tuple[Floats, Ints]:
     """Let the decision, which is right on each prefix, lose a part of its reward after `STEADY` visits.
 
-    All other arms earn what they did before.
+    The rewards of all other arms stay the same.
 
     Args:
-        prefixes: their number n.
+        prefixes: number n of prefixes.
         seed: seed of the noise and of the draws.
         fold: factor by which the decision's reward falls.
         detects: whether the learner looks for changes.
         shows: chance that the self-check leaves an arm in a visit of the decision where another arm earns
-            twice as much. Elsewhere it is `FALSE`. With 0 there are no surprises at all.
+            twice as much. On other prefixes the chance is `FALSE`. With 0 there are no surprises at all.
 
     Returns:
-        As `_lived`, of the decision's own choice.
+        The result of `_lived` for the decision's own choice.
     """
     return _lived(prefixes, seed, 0, 0.0, -float(np.log(fold)), detects=detects, shows=shows)
 
@@ -489,7 +494,7 @@ def text(of: Interval | None, digits: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     prog = "python -m ltp_switcher.daemon.service.bench.learner"
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that answers netlink requests as the module does, with the flows of a `Crowd`.
 
-It is at the other end of a socket pair. So the daemon's side sends, receives and parses real messages. Its
-processor time has the copies of a real netlink socket.
+The process is at the other end of a socket pair. So the daemon's side sends, receives and parses real
+messages. Its processor time includes the same copies as with a real netlink socket.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ltp_switcher.daemon.service.bench.crowd import Crowd
 
 FAMILY_ID: Final = 0x20
 DATAGRAM_BYTES: Final = 32_000
-"""Bytes that the kernel puts into a message of a dump."""
+"""Bytes that the kernel puts into one message of a dump."""
 _HEADER = struct.Struct("=IHHII")
 _GENL = struct.Struct("=BBH")
 _HEADERS: Final = _HEADER.size + _GENL.size
@@ -43,7 +43,9 @@ _HEADERS: Final = _HEADER.size + _GENL.size
 
 @contextmanager
 def stand_in(crowd: Crowd, start_ns: int, step_ns: int) -> Iterator[socket.socket]:
-    """The daemon's end of the socket pair, for a while. Each `step-get` is `step_ns` later than the last."""
+    """Start the process, and give the daemon's end of the socket pair for a while. Each `step-get` is
+    `step_ns` later than the last.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)

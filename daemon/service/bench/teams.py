@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithm 2 of the Mutant paper with visits as pulls: `python -m ltp_switcher.daemon.service.bench.teams`.
 
-Replays on made prefixes (`bench.learner`) with sixteen arms, of which the best one is known. A pull draws
-one of its arm's visits again. `--live` asks whether the pick should choose the trials of
-the learner on a running server, which have to be paid.
+Teams are picked on made prefixes (`bench.learner`) with sixteen arms whose best one is known. A pull draws
+one of its arm's visits again. `--live` asks whether Algorithm 2 should choose the trials of the learner on a
+running server, where trials cost reward.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ from ltp_switcher.mpts import SuccessiveAcceptsRejects
 ARMS: Final = 16
 TEAM: Final = 6
 PULLS: Final = 150
-"""Pulls of a team selection: T of Mutant's Algorithm 2."""
+"""Number of pulls of a team selection: T of Mutant's Algorithm 2."""
 RESAMPLINGS: Final = 1000
 NEAR: Final = 0.02
-"""An arm within this of the best one, in the logarithm of the reward, is as good as that."""
+"""Greatest distance from the best arm, in log reward, at which an arm counts as equally good."""
 PRIOR: Final = 6
-"""Arms among which a live pick chooses: the decision's own choice, and those with the best prior."""
+"""Number of arms among which a live selection chooses: the decision's own choice, and the arms with the best
+prior.
+"""
 LIVE_TEAM: Final = 3
 LIVE_PULLS: Final = (20, 100)
 
 
 def picked(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Pick k arms by Algorithm 2, with visits that are drawn from the arms' pools as pulls.
+    """Pick k arms by Algorithm 2. A pull is a visit drawn from an arm's pool.
 
     Returns:
         The team, shape (k,), and the pulls of each arm, shape (arms,).
@@ -61,25 +63,25 @@ def picked(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) 
 
 
 def spread(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) -> Ints:
-    """The k arms with the highest means where each arm has as many pulls, shape (k,)."""
+    """The k arms with the highest means, shape (k,), if all arms get equally many pulls."""
     means = np.array([rng.choice(pool.values, pulls // len(pools)).mean() for pool in pools])
     return np.argsort(-means)[:k]
 
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """How good teams are, by prefix: shape (prefixes,) each. Rewards are logarithms."""
+    """The quality of teams by prefix; each array has the shape (prefixes,). Rewards are logarithms."""
 
     near: Mapping[str, Floats]
-    """The share of a way's teams that have an arm within `NEAR` of the best one."""
+    """For each way of picking, the share of teams that have an arm within `NEAR` of the best one."""
     gain: Floats
-    """The best arm of the team over the best arm of a team by lot."""
+    """Gain of the team's best arm over the best arm of a random team."""
     cost: Floats
-    """The cost of all pulls, in visits' rewards: what their arms lack to the decision's own choice."""
+    """Cost of all pulls, in rewards of visits: the sum of the shortfalls below the decision's own choice."""
 
 
 def measure(kind: Kind, seed: int, draws: int) -> Picks:
-    """Pick so many teams, as many for each prefix of a kind."""
+    """Pick `draws` teams, equally many for each prefix of a kind."""
     rng = np.random.default_rng(seed)
     effects = kind.effects(rng, kind.prefixes, ARMS)
     each = -(-draws // kind.prefixes)
@@ -100,11 +102,12 @@ def measure(kind: Kind, seed: int, draws: int) -> Picks:
 
 
 class PickingLearner(Learner):
-    """A learner whose trials are the pulls of Algorithm 2, and after those the arms of the team alone.
+    """A learner whose trials are the pulls of Algorithm 2. Once a team is picked, only the team's arms are
+    tried.
 
     Args:
         k: size of the team.
-        pulls: Algorithm 2's T.
+        pulls: number of pulls, T of Algorithm 2.
     """
 
     def __init__(self, k: int, pulls: int) -> None:
@@ -120,11 +123,11 @@ class PickingLearner(Learner):
 
     @property
     def ended(self) -> float:
-        """The share of the prefixes that have their team."""
+        """The share of the prefixes for which a team is picked."""
         return float(np.mean([search.result is not None for search in self._searches.values()]))
 
     def observe(self, visits: Visits) -> Ints:
-        """Learn from visits of different prefixes. One that ran the arm that is due is a pull."""
+        """Learn from visits of different prefixes. A visit counts as a pull if it ran the arm that is due."""
         for prefix, arm, worth in zip(
             visits.prefixes.tolist(), visits.arms.tolist(), visits.values.tolist(), strict=True
         ):
@@ -145,7 +148,7 @@ class PickingLearner(Learner):
 
 
 class TeamLearner(Learner):
-    """A learner that tries no arm but the k that seem best on a prefix, by its own posterior at that time."""
+    """A learner that tries only the k arms that seem best on a prefix, by its own posterior at that time."""
 
     def __init__(self, k: int) -> None:
         super().__init__(PRIOR)
@@ -163,7 +166,7 @@ LIVE: Final[Mapping[str, Callable[[], Learner]]] = {
     "best 3 alone": partial(TeamLearner, LIVE_TEAM),
     **{f"{pulls} pulls": partial(PickingLearner, LIVE_TEAM, pulls) for pulls in LIVE_PULLS},
 }
-"""Who chooses the trials."""
+"""The learners to compare live, by the way in which they choose trials."""
 
 
 def live(
@@ -217,7 +220,7 @@ def _print_live(kinds: Mapping[str, Kind], seeds: Sequence[int]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     prog = "python -m ltp_switcher.daemon.service.bench.teams"
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--kinds", choices=("shown", "tuning"), default="shown")

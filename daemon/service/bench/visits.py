@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long learning from flow to flow takes: `python -m ltp_switcher.daemon.service.bench.visits`.
 
-Once a second the learner takes the outcomes of the flows that ended. A step later it plans for a tenth of
-the prefixes. Here flows end at a fixed rate, each to a random prefix and a visit of its own. They draw lots
-by the plans that the learner has written. Time is processor time.
+Once a second the learner takes the outcomes of the flows that ended. A step later it plans for a tenth of the
+prefixes. Here flows end at a fixed rate, each to a random prefix and a visit of its own. Visits draw their
+arms by the plans that the learner has written. Time is processor time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from ltp_switcher.daemon.step.starts import StartingArms
 
 SEED: Final = 1
 BEGIN_S: Final = 1.8e9
-"""Unix time at the beginning."""
+"""Unix time at which the measurement begins."""
 EARLIER: Final = 10_000.0
-"""Flows to each known prefix that pay for trials in the second half, as those of days before would."""
+"""Earlier flows to each known prefix. They pay for trials in the second half, as the flows of past days
+would.
+"""
 
 
 class _Table:
@@ -90,7 +92,9 @@ class _Flows:
 
 
 def measure(prefixes: int, a_second: int, seconds: int, hosts: int = 1) -> tuple[Floats, LiveLearner]:
-    """Processor time in ms of the two steps that learn and plan, shape (seconds, 2), and the learner."""
+    """Measure the processor time of the two steps that learn and plan, in ms, shape (seconds, 2). Returns it
+    and the learner.
+    """
     table = _Table()
     arms = [int(arm) for arm in (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)]
     live = LiveLearner(arms, int(ArmId.CUBIC), StartingArms(table, 600), 600)
@@ -115,7 +119,7 @@ def _all_free(prefixes: Sequence[str]) -> Bools:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     prog = "python -m ltp_switcher.daemon.service.bench.visits"
     parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--prefixes", type=int, nargs="+", default=[1000, 10_000])
