@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket: its protocol, its methods and its answers."""
+"""The control socket: the protocol, the methods that it offers, and their answers."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request as a line of JSON, and its answer in parts.
 
-A long answer is a list whose items are made and encoded a few at a time, in the time that steps leave.
+A long answer is a list. Its items are made and encoded a few at a time, in the time between steps.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from ltp_switcher.errors import InvalidValueError, LtpSwitcherError, RefusedErro
 log = logging.getLogger(__name__)
 
 BATCH: Final = 8
-"""Items of a list in a part of its answer: 0.2 ms of work for flows."""
+"""Number of list items in one part of an answer: 0.2 ms of work for flows."""
 
 Params = dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
 class JsonList:
-    """A result that is a list, made item by item; with a `name`, an object with this list and the `rest`."""
+    """A result that is a list, made item by item. With a `name`, it is an object that holds this list and the
+    members of `rest`.
+    """
 
     items: Iterator[Json]
     name: str = ""
@@ -40,9 +42,9 @@ class JsonList:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A result that is told once the change that it describes is on disk, or cannot be put there.
+    """A result that is sent once the change that it describes is on disk, or could not be written.
 
-    Its members `saved` and `save_error` say which. The change is in force in either case.
+    The members `saved` and `save_error` of the result say which. The change is in force in either case.
     """
 
     result: dict[str, Json]
@@ -50,7 +52,7 @@ class Saved:
 
 
 class StaleError(LtpSwitcherError):
-    """The request was for a value that is no longer the present one."""
+    """The request expects a value that has been changed since."""
 
 
 Result = Json | JsonList | Saved
@@ -66,10 +68,10 @@ def answer(
     *,
     speaks_for_others: bool = False,
 ) -> Iterator[bytes]:
-    """The parts of the answer to one request. The method is called when the first is asked for.
+    """The parts of the answer to one request. The method is called when the first part is asked for.
 
-    The request of a peer that does not speak for others is refused where it names another author.
-    An empty part means that the next one has to wait, as while the method may not run.
+    A request that names another author is refused, unless its peer may speak for others. An empty part means
+    that the next part has to wait, as while the method may not run.
     """
     number: Json = None
     try:
@@ -160,7 +162,7 @@ def _parsed(line: bytes) -> Json:
 
 
 def error(number: Json, code: str, message: str, **details: Json) -> bytes:
-    """The answer to a request that is refused, or that failed."""
+    """The answer to a request that was refused or that failed."""
     told: dict[str, Json] = {"code": code, "message": message, **details}
     return json.dumps({"id": number, "error": told}).encode() + b"\n"
 

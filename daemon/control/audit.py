@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit file: a line of JSON for each change that an operator made, only ever appended to.
+"""The audit file: one line of JSON for each change that an operator made. Lines are only appended.
 
-The list of the last changes forgets; this file has the changes of months. It is rotated at `BYTES_MAX` bytes,
-and `KEPT` older files stay beside it.
+The daemon's list holds only the last changes; this file has the changes of months. The file is rotated at
+`BYTES_MAX` bytes, and `KEPT` older files stay beside it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ltp_switcher.files import STATE_MODE
 
 FILE_NAME: Final = "audit.jsonl"
 BYTES_MAX: Final = 4 << 20
-"""Size of a file of some 15,000 changes of a setting."""
+"""Size of a file in bytes. It holds some 15,000 changes of a setting."""
 KEPT: Final = 4
 
 
 def change_json(change: Change) -> dict[str, Json]:
-    """A change as programs read it."""
+    """A change as the audit file and other programs read it."""
 
     def caller(of: Caller) -> Json:
         via = None if of.via is None else caller(of.via)
@@ -47,10 +47,10 @@ def change_json(change: Change) -> dict[str, Json]:
 
 
 def append(path: Path, changes: Sequence[Change]) -> None:
-    """Put changes at the end of the file, on disk. Raises `ArtifactError` where that cannot be done.
+    """Append changes to the file, on disk. Raises `ArtifactError` if that fails.
 
-    All of them or none: what a full disk took of them is cut off again. After a crash within a line the next
-    one begins on a line of its own.
+    Either all changes are written or none: on a full disk, a part that was written is cut off again. After a
+    crash within a line, the next change begins on a new line.
     """
     text = b"".join(json.dumps(change_json(change)).encode() + b"\n" for change in changes)
     try:

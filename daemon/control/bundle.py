@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A support bundle: all that a maintainer asks for first, in one archive, without the peers' addresses."""
+"""A support bundle: one archive of all that a maintainer asks for first, without the peers' addresses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ you pass this on.
 
 
 def bundle(call: Callable[..., Json]) -> bytes:
-    """Return a .tar.gz of the daemon's answers; `call` is a control client's. A refusal keeps its text."""
+    """Return a .tar.gz of the daemon's answers. `call` is a control client's method; a refusal is kept as its
+    text.
+    """
     files = {"README": _README.encode(), "machine.json": _json(_machine())}
     for method, params in _CALLS.items():
         try:
@@ -52,7 +54,7 @@ def bundle(call: Callable[..., Json]) -> bytes:
 
 
 def file_name() -> str:
-    """The name of an archive made now."""
+    """The name of an archive that is made now."""
     return time.strftime("ltp-switcher-support-%Y%m%d-%H%M%S.tar.gz", time.gmtime())
 
 

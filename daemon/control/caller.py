@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 Author = tuple[int, int] | str
-"""The one for whom a server asks: a process by user and process id, or the name of an API token."""
+"""The author for whom a server makes a request: a process by user and process id, or the name of an API
+token.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Caller:
     uid: int
     pid: int
     via: Caller | None = None
-    """The control socket's own peer, where it speaks for another process. Only it is certain."""
+    """The peer of the control socket, if it speaks for another process. Only this peer is certain."""
     token: str | None = None
     """Name of the API token that the process says it was shown."""
 
@@ -28,7 +30,7 @@ class Caller:
 
 
 def in_words(caller: Mapping[str, object]) -> str:
-    """The caller that an object with `uid`, `pid`, `token` and `via` stands for."""
+    """A caller in words, from an object with `uid`, `pid`, `token` and `via`."""
     words = f"uid {caller.get('uid')}, pid {caller.get('pid')}"
     if caller.get("token") is not None:
         words += f", token {caller['token']}"
@@ -37,7 +39,7 @@ def in_words(caller: Mapping[str, object]) -> str:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """User and process of the peer of a UNIX socket. Raises `OSError`."""
+    """The user id and the process id of the peer of a UNIX socket. Raises `OSError`."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     pid, uid, _ = struct.unpack("iII", credentials)
     return uid, pid

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control methods by which operators choose: pool, k, mode, pins, any live setting.
 
-A choice outlives the daemon, unless the request says `"runtime": true`. Where a request names the tags of
-the values that its author saw (`if_match`), it is refused when none of them is the tag of the present value.
+A choice outlives the daemon, unless the request says `"runtime": true`. A request may name the tags of the
+values that its author saw (`if_match`). It is refused if none of them is the tag of the present value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHANGE = frozenset({"runtime", "if_match", "confirm_within_s"})
 
 
 def expect(params: Params, present: Json) -> None:
-    """Raise `StaleError` where the request is for another value than the present one."""
+    """Raise `StaleError` if the request expects another value than the present one."""
     wanted = params.get("if_match")
     if wanted is None:
         return
@@ -43,9 +43,9 @@ def expect(params: Params, present: Json) -> None:
 
 
 class ChoiceMethods:
-    """Control methods of the daemon's choices: each by its name, with the names of its parameters.
+    """The control methods for the operators' choices, by name, each with the names of its parameters.
 
-    `caller` returns who asks.
+    `caller` is a function that returns the author of the request.
     """
 
     def __init__(self, daemon: Controlled, caller: Callable[[], Caller]) -> None:
@@ -216,7 +216,7 @@ class ChoiceMethods:
 
 
 def confirm_within_s(params: Params) -> float | None:
-    """Time in which a change has to be confirmed; None if the change stays without that."""
+    """Time in which a change has to be confirmed, in seconds; None if the change needs no confirmation."""
     value = params.get("confirm_within_s")
     if value is None:
         return None

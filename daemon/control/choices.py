@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators' choices: settings and pins over the configuration, kept, and the author of each change."""
+"""The operators' choices: settings and pins that override the configuration. They are kept with the author of
+each change.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +48,9 @@ class Choices:
 
     Args:
         layers: the configuration.
-        folder: the folder of the file of overrides; with None nothing is kept.
-        check: raises `LtpSwitcherError` where this machine cannot take settings. A kept value that it
-            refuses counts no longer; that is no reason to fail.
+        folder: the folder of the overrides' file. With None no choice is kept.
+        check: raises `LtpSwitcherError` if this machine cannot take settings. A kept value that `check`
+            refuses is dropped with a warning.
     """
 
     def __init__(self, layers: Layers, folder: Path | None, check: Callable[[Config], None]) -> None:
@@ -59,11 +61,11 @@ class Choices:
         self._runtime: dict[str, Value] = {}
         self._boot = _boot()
         self.layers = layers
-        """The settings in force."""
+        """The layers of settings in force."""
         self.heard: Callable[[str, str], object] = lambda what, who: None
-        """Told of each change and its author, in words."""
+        """A function that is told of each change and its author, in words."""
         self.held = ""
-        """Why the daemon steers nothing until an operator sets the mode; empty where it may."""
+        """The reason why the daemon steers nothing until an operator sets the mode; empty if it may steer."""
         usable: dict[str, Value] = {}
         for name, raw in self._kept.settings.items():
             try:
@@ -77,7 +79,7 @@ class Choices:
         self._changes = list(self._kept.changes)
         policies, unreadable = _usable(self._kept.policies)
         self.policies = policies
-        """Policies, whose arms this machine may lack."""
+        """The policies in force. This machine may lack some of their arms."""
         self._trial = self._kept.trial
         self._until_s = float("-inf")
         self._trying: float | None = None
@@ -104,21 +106,21 @@ class Choices:
 
     @property
     def config(self) -> Config:
-        """The settings that are in force, once those that need a restart have had one."""
+        """The settings as they will be in force after a restart."""
         return self.layers.config()
 
     @property
     def pins(self) -> Mapping[int, Pin]:
-        """The flows held at an arm, by cookie."""
+        """The flows that are pinned to an arm, by cookie."""
         return self._pins
 
     @property
     def changes(self) -> list[Change]:
-        """The last changes, the latest at the end."""
+        """The last changes, the latest one at the end."""
         return self._changes
 
     def reload(self, layers: Layers, apply: Callable[[Config], None]) -> None:
-        """Take another configuration under the same overrides, which `apply` may refuse."""
+        """Take another configuration under the same overrides. `apply` may refuse it."""
         before = self._configured
         self._configured = layers
         try:
@@ -137,8 +139,8 @@ class Choices:
     ) -> Save:
         """Set values by key path, or drop their overrides where a value is None; all of them or none.
 
-        With `runtime` they last until the daemon ends. Raises `ConfigError` for a key or value that is
-        not allowed, and what `apply` raises.
+        With `runtime` the values last until the daemon ends. Raises `ConfigError` for a key or value that is
+        not allowed, and the errors of `apply`.
         """
         settings, for_now = dict(self._settings), dict(self._runtime)
         for name, raw in values.items():
@@ -155,7 +157,7 @@ class Choices:
         return self.save()
 
     def clear(self, apply: Callable[[Config], None], caller: Caller) -> Save:
-        """Drop all settings that are over the configuration. Raises the errors of `apply`."""
+        """Drop all settings that override the configuration. Raises the errors of `apply`."""
         names = list(dict.fromkeys([*self._settings, *self._runtime]))
         self._replace(names, {}, {}, apply, caller, lasts=True)
         return self.save()
@@ -194,10 +196,10 @@ class Choices:
 
     @contextlib.contextmanager
     def trying(self, within_s: float | None) -> Iterator[None]:
-        """Undo changes in the context after `within_s` unless `confirm` is called; with None the changes
+        """Undo the changes made in this context after `within_s`, unless `confirm` is called. With None they
         stay.
 
-        Raises `RefusedError` where others wait for that.
+        Raises `RefusedError` if earlier changes still wait to be confirmed.
         """
         if within_s is not None and self._trial:
             waiting = ", ".join(map(str, self.waiting))
@@ -212,17 +214,17 @@ class Choices:
 
     @property
     def waiting(self) -> Mapping[int, float]:
-        """The changes that wait to be confirmed: seconds left, by number."""
+        """The seconds left for each change that waits to be confirmed, by the change's number."""
         left_s = max(self._until_s - time.monotonic(), 0.0)
         return {change.number: left_s for change in self._trial}
 
     @property
     def overdue(self) -> bool:
-        """Whether changes have waited for too long."""
+        """Whether changes have waited for confirmation too long."""
         return bool(self._trial) and time.monotonic() >= self._until_s
 
     def confirm(self, caller: Caller) -> tuple[tuple[int, ...], Save]:
-        """Keep the changes that wait; returns their numbers. Raises `RefusedError` where none does."""
+        """Keep the changes that wait, and return their numbers. Raises `RefusedError` if no change waits."""
         if not self._trial:
             raise RefusedError("no change waits to be confirmed")
         confirmed, self._trial = tuple(self.waiting), ()
@@ -233,9 +235,9 @@ class Choices:
     def give_up(
         self, apply: Callable[[Config], None], govern: Callable[[Policies], None], *, fresh: bool = False
     ) -> None:
-        """Undo the changes that nobody has confirmed, but for what was changed again since.
+        """Undo the changes that nobody has confirmed. A value that was changed again since stays.
 
-        `fresh`: an earlier daemon made them, whose runtime values are gone.
+        `fresh` says that an earlier daemon made the changes, and that its runtime values are gone.
         """
         trial, self._trial = self._trial, ()
         for change in trial:
@@ -257,8 +259,8 @@ class Choices:
     ) -> Save:
         """Undo a change.
 
-        Raises `InvalidValueError` for one that cannot be undone, `StaleError` where the same was changed
-        again since, and what `apply` and `govern` raise.
+        Raises `InvalidValueError` if the change cannot be undone, `StaleError` if the value was changed again
+        since, and the errors of `apply` and `govern`.
         """
         known = {change.number: change for change in self._changes if change.undo is not None}
         if number not in known:
@@ -276,7 +278,7 @@ class Choices:
         return self.save()
 
     def forget_pins(self, is_open: Callable[[int], bool]) -> None:
-        """Forget the pins of flows that are gone."""
+        """Forget the pins of flows that have ended."""
         self._pins = {cookie: pin for cookie, pin in self._pins.items() if is_open(cookie)}
 
     def tell(
@@ -291,9 +293,9 @@ class Choices:
         made: Json = None,
         **more: object,
     ) -> None:
-        """Note a change, and log it with its author, and with `more` as fields of the log.
+        """Note a change, and log it with its author. `more` are extra fields of the log line.
 
-        `undo` and `made` are those of `Change`.
+        `undo` and `made` are members of `Change`.
         """
         number = self._changes[-1].number + 1 if self._changes else 1
         change = Change(round(time.time(), 3), caller, what, before, after, lasts, number, undo, made)
@@ -309,7 +311,7 @@ class Choices:
         self.heard(words, str(caller))
 
     def save(self) -> Save:
-        """Keep the choices as they are now."""
+        """Write the present choices to disk."""
         kept = Overrides(
             cast("dict[str, Json]", _json(self._settings)),
             dict(self._pins),
@@ -321,7 +323,7 @@ class Choices:
         return self._keeper.save(kept)
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Finish the write under way."""
         self._keeper.close()
 
     def _hold(self, why: str) -> None:

@@ -26,11 +26,11 @@ REFUSED: Final = "refused"
 UNAVAILABLE: Final = "unavailable"
 INTERNAL: Final = "internal"
 LINE_MAX_BYTES: Final = 1 << 16
-"""Longest request; answers may be longer."""
+"""Longest request in bytes; answers may be longer."""
 
 
 class ControlUnavailableError(ControlError):
-    """The daemon does not run, does not answer, or cannot do it now (code `unavailable`)."""
+    """The daemon does not run, does not answer, or cannot do the request now (code `unavailable`)."""
 
 
 class ControlInvalidError(ControlError):
@@ -44,7 +44,7 @@ class ControlInvalidError(ControlError):
 
 
 class ControlNotFoundError(ControlError):
-    """The daemon knows nothing of that name (code `not-found`)."""
+    """The daemon does not know the name in the request (code `not-found`)."""
 
 
 class ControlStaleError(ControlError):
@@ -56,13 +56,13 @@ class ControlRefusedError(ControlError):
 
 
 class ControlInternalError(ControlError):
-    """The daemon failed; its log says how (code `internal`)."""
+    """The daemon failed, and its log says why (code `internal`)."""
 
 
 class ControlClient:
-    """A connection to the daemon; opened by the first call, opened anew when it was lost.
+    """A connection to the daemon. The first call opens it; a later call opens it anew if it was lost.
 
-    `on_behalf_of` names the author for whom a server makes the calls.
+    `on_behalf_of` is the author for whom a server makes the calls.
     """
 
     def __init__(
@@ -136,7 +136,9 @@ class ControlClient:
 
 
 def parse_answer(text: bytes, number: int) -> dict[str, Json]:
-    """The answer to the request of this number. Raises `ControlInternalError` where it is none."""
+    """Parse the answer to the request with this number. Raises `ControlInternalError` if it is not such an
+    answer.
+    """
     try:
         answer = json.loads(text)
     except ValueError as error:
@@ -147,7 +149,7 @@ def parse_answer(text: bytes, number: int) -> dict[str, Json]:
 
 
 def unavailable(path: Path | str, timeout_s: float, error: OSError) -> ControlUnavailableError:
-    """The error that tells a user what an error of the socket means, and what helps."""
+    """The error that explains a failure of the socket to a user, with the remedy."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         advice = "is it running? (`systemctl start ltp-switcher`, or `ltp-switcher run`)"
     elif isinstance(error, PermissionError):
@@ -160,7 +162,7 @@ def unavailable(path: Path | str, timeout_s: float, error: OSError) -> ControlUn
 
 
 def result_of(answer: dict[str, Json]) -> Json:
-    """The result of an answer. Raises the `ControlError` that it tells of."""
+    """The result of an answer. Raises the `ControlError` that the answer reports."""
     error = answer.get("error")
     if not isinstance(error, dict):
         return answer.get("result")

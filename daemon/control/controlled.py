@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon as the control methods need it, and how they name its flows."""
+"""The daemon as the control methods see it, and the ways in which requests name its flows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as 
 
 
 class Controlled(Protocol):
-    """The daemon as the methods need it."""
+    """The daemon as the control methods see it."""
 
     @property
     def config(self) -> Config:
@@ -34,17 +34,17 @@ class Controlled(Protocol):
 
     @property
     def choices(self) -> Choices:
-        """The operators' settings and pins."""
+        """The operators' settings, policies and pins."""
         ...
 
     @property
     def engine(self) -> Engine:
-        """Flows, chooser and counters."""
+        """The engine, with flows, chooser and counters."""
         ...
 
     @property
     def datapath(self) -> Datapath:
-        """The kernel module."""
+        """The connection to the kernel module."""
         ...
 
     @property
@@ -59,17 +59,17 @@ class Controlled(Protocol):
 
     @property
     def network(self) -> ToldNetwork:
-        """The reports of measurement agents about the network."""
+        """The last report of the measurement agents about the network."""
         ...
 
     @property
     def rollouts(self) -> Rollouts:
-        """The rollout under way, and its past one."""
+        """The rollout under way, or the last one."""
         ...
 
     @property
     def faults(self) -> Sequence[str]:
-        """Faults that keep the daemon from a part of its task; see `Daemon.faults`."""
+        """Sentences about faults that keep the daemon from a part of its task; see `Daemon.faults`."""
         ...
 
     @property
@@ -78,11 +78,13 @@ class Controlled(Protocol):
         ...
 
     def change(self, values: Mapping[str, Json], caller: Caller, *, runtime: bool) -> Save:
-        """Set values over the configuration, or drop those that are None; see `Choices.change`."""
+        """Set values over the configuration, or drop the overrides whose values are None; see
+        `Choices.change`.
+        """
         ...
 
     def clear(self, caller: Caller) -> Save:
-        """Drop all settings over the configuration."""
+        """Drop all settings that override the configuration."""
         ...
 
     def revert(self, number: int, caller: Caller) -> Save:
@@ -103,12 +105,14 @@ class Controlled(Protocol):
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a whole number of 64 bits. Python refuses to read one of thousands of digits."""
+    """Whether a text is a whole number that fits in 64 bits. Python refuses to read a number of thousands of
+    digits.
+    """
     return text.isascii() and text.isdigit() and len(text) <= COOKIE_DIGITS and int(text) < 2**64
 
 
 def cookie_of(params: Params) -> int:
-    """The flow that a request names. Raises `InvalidValueError`."""
+    """The cookie of the flow that a request names. Raises `InvalidValueError`."""
     text = params.get("cookie")
     if not isinstance(text, str) or not is_number(text) or not int(text):
         raise InvalidValueError("cookie", text, COOKIE_RULE)
@@ -116,7 +120,7 @@ def cookie_of(params: Params) -> int:
 
 
 def slot_of(table: FlowTable, cookie: int) -> int:
-    """The slot of a flow. Raises `FlowNotFoundError`."""
+    """The slot of a flow by its cookie. Raises `FlowNotFoundError`."""
     slot = table.slot(cookie)
     if slot == UNKNOWN:
         raise FlowNotFoundError(cookie)

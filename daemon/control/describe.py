@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows and arms in the words and units that people, the command line and the API read."""
+"""Flows and arms as JSON, in words and units that people, the command line and the API read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Names = Mapping[int, str]
 
 
 def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
-    """A flow as of its last step. Raises `KeyError` where the slot is free."""
+    """A flow as of its last step. Raises `KeyError` if the slot is free."""
     flow = table.info[slot]
     if flow is None:
         raise KeyError(slot)
@@ -71,7 +71,7 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
 
 
 def arm_json(arm: ArmInfo) -> dict[str, Json]:
-    """An arm, and why it is not available if it is not."""
+    """An arm as JSON, with the reason if it is not available."""
     return {
         "id": arm.id,
         "name": arm.name,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of metrics on the control socket: families of samples, as JSON values.
 
-Names and units follow OpenMetrics: base units (seconds, bytes), counters end in `_total`.
+Names and units follow OpenMetrics: units are base units (seconds, bytes), and names of counters end in
+`_total`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _KINDS: Final = {kind: kind for kind in get_args(Kind)}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value. `suffix` is OpenMetrics' addition to the family's name (`_total`, `_sum`, …)."""
+    """One value of a metric. `suffix` is OpenMetrics' addition to the family's name (`_total`, `_sum`, …)."""
 
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -29,7 +30,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Samples of one quantity. `unit` is the base unit that the name ends in, or empty."""
+    """Samples of one quantity. `unit` is the base unit at the end of the family's name, or empty."""
 
     name: str
     kind: Kind
@@ -39,19 +40,19 @@ class Family:
 
 
 def counter(name: str, text: str, value: float, unit: str = "") -> Family:
-    """A family of one counter."""
+    """A family that holds one counter."""
     return Family(name, "counter", text, unit, [Sample(value, {}, "_total")])
 
 
 def gauge(name: str, text: str, value: float, unit: str = "") -> Family:
-    """A family of one gauge."""
+    """A family that holds one gauge."""
     return Family(name, "gauge", text, unit, [Sample(value)])
 
 
 def labelled(
     name: str, kind: Kind, text: str, label: str, values: Mapping[str, float], unit: str = ""
 ) -> Family:
-    """A family with one sample for each value of one label."""
+    """A family with one label, and one sample for each value of the label."""
     suffix = "_total" if kind == "counter" else ""
     return Family(name, kind, text, unit, [Sample(v, {label: key}, suffix) for key, v in values.items()])
 
@@ -63,9 +64,9 @@ def histogram(
     bounds: Sequence[float],
     rows: Iterable[tuple[Mapping[str, str], Sequence[int], float]],
 ) -> Family:
-    """A family of histograms, each with its labels, the counts of its buckets and the sum of its values.
+    """A family of histograms. Each histogram has labels, counts by bucket, and the sum of its values.
 
-    There is one count more than bounds: the last bucket has no upper end.
+    There is one count more than bounds, because the last bucket has no upper end.
     """
     samples = []
     ends = [*map(_number, map(float, bounds)), "+Inf"]
@@ -77,7 +78,7 @@ def histogram(
 
 
 def to_json(families: Iterable[Family]) -> list[Json]:
-    """The families as JSON values, as the control method `metrics` gives them."""
+    """The families as JSON values, as the control method `metrics` returns them."""
     return [
         {
             "name": family.name,
@@ -99,7 +100,7 @@ def to_json(families: Iterable[Family]) -> list[Json]:
 
 
 def from_json(value: Json) -> list[Family]:
-    """The result of `to_json` as families again. Raises `ValueError` for anything else."""
+    """The families from the result of `to_json`. Raises `ValueError` for anything else."""
     try:
         return [_family(entry) for entry in _list(value)]
     except (KeyError, TypeError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods for the exchange between hosts, and their metrics.
+"""The control methods for the exchange of lessons between hosts, and the metrics of this exchange.
 
 `ltp-switcher-fleet` is a process of its own. It reads the lessons of this host with `fleet.lessons`. With
 `fleet.tell` it hands over the knowledge of other hosts and its own state. The daemon never waits for it.
@@ -28,13 +28,13 @@ from ltp_switcher.errors import InvalidValueError
 
 PREFIX: Final = "ltp_switcher_fleet"
 SILENT_S: Final = 60.0
-"""Silence after which the service counts as not running."""
+"""Silence in seconds after which the fleet service counts as not running."""
 LIMIT: Final = 100
-"""Prefixes that `fleet.get` tells of."""
+"""Most prefixes that `fleet.get` returns."""
 HOSTS_MAX: Final = 256
-"""Hosts of which the service tells."""
+"""Most hosts that the fleet service may report."""
 SOURCES_MAX: Final = 4096
-"""Prefixes for which the names of the hosts are remembered, whose word it is."""
+"""Most prefixes for which the names of the hosts that know something are remembered."""
 
 _STATUS: Final[Mapping[str, Json]] = {
     "host": "", "site": "", "store": "", "reachable": False, "error": "", "lag_s": 0.0, "exchanges": 0,
@@ -49,7 +49,7 @@ _HOST: Final[Mapping[str, Json]] = {
 
 
 class FleetMethods:
-    """Control methods of the fleet: each by its name, with the names of its parameters."""
+    """The control methods for the fleet, by name, each with the names of its parameters."""
 
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon
@@ -66,7 +66,7 @@ class FleetMethods:
         }
 
     def families(self) -> list[Family]:
-        """The metrics, all 0 where nothing is shared."""
+        """The metrics of the fleet, all 0 if nothing is shared."""
         told = self._summary()
         hosts = {cast("str", host["name"]): host for host in self._hosts}
 

@@ -16,20 +16,20 @@ log = logging.getLogger(__name__)
 
 
 class Save:
-    """A write under way. `done` may be asked at any time."""
+    """A write to disk. `done` may be asked at any time."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self.error = ""
-        """Reason of the latest failure; empty where there was none."""
+        """Reason of the latest failure; empty if there was none."""
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the write has ended, well or not."""
         return self._event.is_set()
 
     def end(self, error: str = "") -> None:
-        """Say that it has ended, and how."""
+        """End the write. An `error` says that it failed, and why."""
         self.error = error
         self._event.set()
 
@@ -37,8 +37,8 @@ class Save:
 class Keeper:
     """Writes the latest overrides to a file. Changes that come together are written together.
 
-    Without a `path` nothing is written. `damaged` are the files that could not be read; see `kept.write`.
-    Changes with a number above `audited` are put into the audit file beside it.
+    Without a `path` nothing is written. `damaged` are files that could not be read; see `kept.write`. Changes
+    with a number above `audited` also go into the audit file beside `path`.
     """
 
     def __init__(self, path: Path | None, damaged: tuple[Path, ...] = (), audited: int = 0) -> None:
@@ -49,7 +49,7 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def save(self, overrides: Overrides) -> Save:
-        """Write these, which nobody may change from now on."""
+        """Write these overrides, which nobody may change from now on."""
         save = Save()
         if self._path is None:
             save.end()
@@ -63,7 +63,7 @@ class Keeper:
         return save
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish the writes under way."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()

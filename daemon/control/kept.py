@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of overrides, and its last good copy.
 
-The policies are in this file, `exclude` among them. A daemon that lost them would steer flows that it must
-leave alone. So every save writes the content twice, and a file that cannot be read stays where it is until
-another content takes its place.
+This file also holds the policies, and some of them exclude flows. A daemon that lost the policies would steer
+flows that it must leave alone. So every save writes the content twice. A file that cannot be read stays in
+its place until new content replaces it.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from ltp_switcher.files import STATE_MODE, read_whole, set_aside, write_atomical
 log = logging.getLogger(__name__)
 
 COPY: Final = ".good"
-"""End of the copy's name."""
+"""Suffix of the copy's name."""
 BYTES_MAX: Final = 64 << 20
-"""Largest size of the file. A pin takes about 60 bytes, so a million pins fit."""
+"""Largest size of the file in bytes. A pin takes about 60 bytes, so a million pins fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The overrides that were kept."""
+    """The overrides that were found on disk, and the state of their files."""
 
     overrides: Overrides
     faults: tuple[str, ...] = ()
-    """Why the file or the copy cannot be used."""
+    """Reasons why the file or the copy cannot be used."""
     lost: bool = False
-    """Whether there is a file, and neither it nor the copy can be used."""
+    """Whether there is a file, but neither the file nor the copy can be used."""
     damaged: tuple[Path, ...] = ()
-    """The files that cannot be used. They are to be set aside before another content takes their place."""
+    """The files that cannot be used. They have to be set aside before new content takes their place."""
     equal: bool = True
-    """Whether file and copy have the same content."""
+    """Whether the file and the copy have the same content."""
 
 
 def copy_of(path: Path) -> Path:
-    """The place of the last good copy."""
+    """The path of the last good copy."""
     return path.with_name(path.name + COPY)
 
 
 def read(path: Path) -> Found:
-    """The overrides of the file, or else of its copy. Changes nothing on disk."""
+    """Read the overrides from the file or, if that fails, from its copy. Nothing changes on disk."""
     copy = copy_of(path)
     usable: dict[Path, Overrides] = {}
     faults: list[str] = []
@@ -72,9 +72,10 @@ def read(path: Path) -> Found:
 
 
 def write(path: Path, overrides: Overrides, damaged: tuple[Path, ...] = ()) -> None:
-    """Keep these. Raises `ArtifactError` where they cannot be written.
+    """Write these overrides. Raises `ArtifactError` if that fails.
 
-    The copy comes first: at every moment the file or the copy can be read, or what is damaged is still there.
+    The copy is written first. So at every moment the file or the copy can be read, or the damaged files are
+    still there.
     """
     content = encode(overrides)
     for place in (copy_of(path), path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of flows: chosen, ordered and cut over all flows at once, before the first is described."""
+"""A page of flows. It is selected from all flows as arrays, before any flow is described."""
 
 from __future__ import annotations
 
@@ -42,22 +42,24 @@ ORDERS: Final = ("cookie", "remote", *_MEASURES)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Flows asked for. Raises `InvalidValueError` where it is `of` parameters that are not valid."""
+    """A request for flows. `Query.of` raises `InvalidValueError` if the request's parameters are not
+    valid.
+    """
 
     arm: int | None
     network: Network | None
     limit: int
     offset: int
     cursor: int
-    """Cookie that every flow of the page exceeds."""
+    """A cookie. Every flow of the page has a larger one."""
     order: str
     reverse: bool
     history: int
-    """Points of history of each flow."""
+    """Number of history points for each flow."""
 
     @classmethod
     def of(cls, params: Params, arms: Sequence[ArmInfo]) -> Query:
-        """The query of a request, checked."""
+        """Check the parameters of a request, and make its query."""
         order = params.get("order", "cookie")
         if not isinstance(order, str) or order not in ORDERS:
             raise InvalidValueError("order", order, "one of " + ", ".join(ORDERS))
@@ -85,8 +87,8 @@ class Query:
 def select(table: FlowTable, query: Query) -> tuple[Slots, int, int | None]:
     """The slots of a page in their order, the number of flows that match on all pages, and the next cursor.
 
-    Pages by cursor leave no flow out and show none twice, whatever flows come and go meanwhile. The cursor is
-    None on the last page, and in every other order.
+    Pages by cursor leave out no flow and show none twice, even while flows come and go. The next cursor is
+    None on the last page, and if the order is not by cookie.
     """
     slots = np.array(table.slots(), np.int64)
     chosen = np.ones(slots.size, np.bool_)
@@ -121,7 +123,7 @@ def _known(rtt_us: Ints) -> Floats:
 
 
 def median_rtt_ms(table: FlowTable) -> float | None:
-    """Median of the smoothed RTTs of all flows that have one; None where no flow has."""
+    """Median of the smoothed RTTs of all flows that have one, in ms; None if no flow has."""
     rtt_us = table.record["srtt_us"][np.array(table.slots(), np.int64)]
     known = rtt_us[rtt_us > 0]
     return round(float(np.median(known)) / 1000, 3) if known.size else None

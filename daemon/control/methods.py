@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods: the requests of the command line and the API to the running daemon."""
+"""The control methods: they answer the requests of the command line and the API to the running daemon."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 READS: Final = frozenset(
     {"status", "flows.list", "flows.page", "flows.get", "flows.history", "events", "arms.list", "version"}
 )
-"""Methods that change nothing and take little time: these may run between two parts of a step."""
+"""Methods that change nothing and take little time. These may run between two parts of a step."""
 
 
 def knowledge_of(params: Params) -> NetworkKnowledge:
-    """The knowledge that parameters tell. Raises `InvalidValueError`."""
+    """The network knowledge that a request's parameters describe. Raises `InvalidValueError`."""
     values = []
     for name in ("pnc_pkts", "pna", "known"):
         value = params.get(name)
@@ -50,7 +50,9 @@ def knowledge_of(params: Params) -> NetworkKnowledge:
 
 
 class Methods:
-    """Answers control requests for a daemon. Methods run between steps, those of `READS` within one too."""
+    """Answers control requests for a daemon. Methods run between steps, and those in `READS` within a step,
+    too.
+    """
 
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon

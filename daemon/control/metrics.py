@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's metrics: the one list of all that it exports."""
+"""The daemon's metrics, in one list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STARTED_S: Final = time.time()
 
 
 def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[Family]:
-    """Everything the daemon measures, summed over flows: labels are arms, never flows."""
+    """All metrics of the daemon, summed over flows. Labels are arms, never flows."""
     count, table, teams = engine.statistics, engine.table, engine.teams
     written, dropped = engine.logged_rows
     arm_time_s = table.total_arm_time_s()
@@ -200,7 +200,9 @@ def _learned(engine: Engine, names: Mapping[int, str]) -> list[Family]:
 
 
 def usage() -> dict[str, float]:
-    """CPU time in s, memory in bytes, open files, and Unix time of the start; some may be unreadable."""
+    """CPU time in s, memory in bytes, open files, and Unix time of the start. Values that cannot be read are
+    missing.
+    """
     times = os.times()
     found = {"cpu_seconds": times.user + times.system, "start_time_seconds": _STARTED_S}
     with contextlib.suppress(OSError, ValueError, IndexError):

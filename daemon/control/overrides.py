@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Overrides: the operators' values over the configuration, and the file that keeps them.
 
-The file is JSON with a version and a checksum (SHA-256 of the content as canonical JSON), so that any
-damage is found. Values are checked by the reader: another release may allow others.
+The file is JSON with a version and a checksum (SHA-256 of the content as canonical JSON), so that any damage
+is found. The reader checks the values, because another release may allow other ones.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from ltp_switcher.errors import ArtifactError
 FILE_NAME: Final = "overrides.json"
 FORMAT_VERSION: Final = 1
 CHANGES_MAX: Final = 100
-"""Changes that can be read back; the audit file has those of months."""
+"""Number of changes that can be read back. The audit file has the changes of months."""
 UNDO_MAX: Final = 20
-"""Latest changes that can be reverted. What a change of the policies put away can be long."""
+"""Number of latest changes that can be reverted. The old value of a change of policies can be long."""
 CONFIRM_MAX_S: Final = 86_400
-"""Longest time in which an operator may have to confirm a change."""
+"""Longest time that an operator may have to confirm a change, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A flow held at an arm."""
+    """A flow that is pinned to an arm."""
 
     arm: str
     lasts: bool
-    """Whether the pin outlives the daemon. The kernel holds the pin; the next daemon would undo it."""
+    """Whether the pin outlives the daemon. The kernel holds every pin, but the next daemon removes one that
+    does not last.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: when, by whom, what, from what, to what."""
+    """One change: its time, its author, the name of the value, and the value before and after."""
 
     time_s: float
-    """Seconds since 1970."""
+    """Unix time of the change."""
     caller: Caller
     what: str
     before: Json
@@ -51,31 +53,30 @@ class Change:
     number: int = 0
     """Number of the change, one more than the number of the change before."""
     undo: Json = None
-    """The choice before, for `Choices.revert`; None where there is no way back."""
+    """The value to which `Choices.revert` goes back; None if the change cannot be undone."""
     made: Json = None
-    """Value that was chosen by the change. Where something else is chosen by now, another change came
-    later."""
+    """The value that the change chose. If another value is chosen by now, a later change chose that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """All that is kept. Instances are never changed, so that a thread may write one."""
+    """All choices that are kept. An instance never changes, so that a thread may write it."""
 
     settings: Mapping[str, Json] = field(default_factory=dict)
     pins: Mapping[int, Pin] = field(default_factory=dict)
-    """Pins by cookie. Cookies mean the same flows until the next boot."""
+    """Pins by cookie. A cookie names the same flow until the next boot."""
     boot: str = ""
-    """The boot whose cookies the pins name."""
+    """Id of the boot in which the pins' cookies are valid."""
     policies: tuple[Json, ...] = ()
     """The policies, in the form that `settings.policies.parse` takes."""
     changes: tuple[Change, ...] = ()
-    """Changes that can be read back, the latest at the end."""
+    """The changes that can be read back, the latest one at the end."""
     trial: tuple[Change, ...] = ()
-    """The changes that the next start undoes, because nobody has confirmed them."""
+    """The changes that the next start undoes, because nobody has confirmed them yet."""
 
 
 def encode(overrides: Overrides) -> bytes:
-    """The content of the file."""
+    """Encode overrides as the content of the file."""
     content: dict[str, Json] = {
         "settings": dict(overrides.settings),
         "boot": overrides.boot,
@@ -89,7 +90,7 @@ def encode(overrides: Overrides) -> bytes:
 
 
 def decode(text: bytes) -> Overrides:
-    """Read the overrides that `encode` wrote. Raises `ArtifactError`, which says why that fails."""
+    """Decode overrides that `encode` wrote. Raises `ArtifactError`, which says why that fails."""
     try:
         whole = strict_json.parse(text)
     except ValueError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods for policies: read them, put others in their place, or only see the difference."""
+"""The control methods for policies: they read the policies, replace them, or only show the difference."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ltp_switcher.errors import ConfigError, InvalidValueError
 
 
 class PolicyMethods:
-    """Control methods of policies: each by its name, with the names of its parameters.
+    """The control methods for policies, by name, each with the names of its parameters.
 
-    `caller` returns who asks.
+    `caller` is a function that returns the author of the request.
     """
 
     def __init__(self, daemon: Controlled, caller: Callable[[], Caller]) -> None:
@@ -69,5 +69,5 @@ class PolicyMethods:
 
 
 def entries(policies: Policies) -> list[Json]:
-    """Policies as a document has them, the most specific first."""
+    """The policies as a document holds them, the most specific first."""
     return [cast("Json", policy.entry()) for policy in policies.entries]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods for a rollout: begin one, see how it stands, abort it; and its metrics."""
+"""The control methods for a rollout: they begin one, report it, or abort it. The rollout's metrics are here,
+too.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ PREFIX = "ltp_switcher_rollout"
 
 
 class RolloutMethods:
-    """Control methods of rollouts: each by its name, with the names of its parameters.
+    """The control methods for rollouts, by name, each with the names of its parameters.
 
-    `caller` returns who asks.
+    `caller` is a function that returns the author of the request.
     """
 
     def __init__(self, daemon: Controlled, caller: Callable[[], Caller]) -> None:

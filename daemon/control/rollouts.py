@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of a daemon: begun by an operator, kept on disk, judged once a second, ended with a reason."""
+"""The rollout of a daemon. An operator begins it, the daemon keeps it on disk and judges it once a second,
+and it ends with a reason.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ log = logging.getLogger(__name__)
 FILE_NAME: Final = "rollout.npz"
 FORMAT_VERSION: Final = 1
 PREFIXES_MIN: Final = 1000
-"""Number of prefixes from which on each has lots of its own."""
+"""Least number of prefixes for which each prefix draws lots of its own."""
 ADVISE: Final = "advise"
 
 
@@ -47,8 +49,9 @@ class Rollouts:
     """The rollout of `daemon`, if there is one.
 
     Args:
-        daemon: whose mode and experiment it sets.
-        folder: folder of its file; None where there can be no rollout, because a restart would forget it.
+        daemon: the daemon whose mode and experiment the rollout sets.
+        folder: folder of the rollout's file. With None there can be no rollout, because a restart would
+            forget it.
         baseline: the id of the arm that flows run without the daemon. Raises `ConfigError`.
     """
 
@@ -64,7 +67,7 @@ class Rollouts:
         self._ended_s: float | None = None
         self._writing: threading.Thread | None = None
         self.damaged = ""
-        """A sentence about a file that could not be used; empty where there is none."""
+        """A sentence about a file that could not be used; empty if there is none."""
 
     @property
     def running(self) -> bool:
@@ -74,9 +77,9 @@ class Rollouts:
     def start(self, units: Units | None, caller: Caller) -> Save:
         """Begin a rollout, in mode active. Without `units` the number of prefixes with open flows decides.
 
-        One that cannot be kept on disk is in force until the daemon ends, and so is its mode: no later
-        start may steer all flows because it knows the mode alone. Raises `RefusedError` where there can be
-        none now.
+        If the rollout cannot be kept on disk, it and its mode last until the daemon ends. Otherwise a later
+        start would know the mode alone, and steer all flows. Raises `RefusedError` if there can be no rollout
+        now.
         """
         daemon, config = self._daemon, self._daemon.config
         spans = daemon.engine.spans
@@ -126,7 +129,7 @@ class Rollouts:
         return self._end(self._rollout, f"it was aborted ({caller})", caller)
 
     def look(self) -> None:
-        """Judge what is due; to be called once a second."""
+        """Judge the rounds that are due. Call this once a second."""
         rollout = self._rollout
         if rollout is None or rollout.end is not None:
             return
@@ -136,7 +139,7 @@ class Rollouts:
             self._save(rollout)
 
     def check(self, wanted: Config) -> None:
-        """Raise `RefusedError` where settings ask for another experiment beside the rollout under way."""
+        """Raise `RefusedError` if settings ask for another experiment while a rollout is under way."""
         design = wanted.gain.design
         if self.running and design not in ("none", self._daemon.config.gain.design):
             raise RefusedError(
@@ -145,13 +148,13 @@ class Rollouts:
             )
 
     def mode_changed(self, mode: str) -> None:
-        """Another mode counts from now on. Outside of active there is no rollout."""
+        """Take note of another mode. In any mode but active the rollout ends."""
         if self._rollout is not None and self.running and mode != "active":
             self._rollout.abort()
             self._end(self._rollout, f"the mode was set to {mode}", None)
 
     def restore(self) -> None:
-        """Go on with an earlier daemon's rollout. Where that is impossible, go back to mode advise."""
+        """Go on with an earlier daemon's rollout. If that is impossible, go back to mode advise."""
         if self._path is None:
             return
         try:
@@ -187,13 +190,13 @@ class Rollouts:
             log.info("the rollout goes on: %.0f %% of the traffic", rollout.share * 100)
 
     def close(self) -> None:
-        """Keep what is known, and finish what is being written."""
+        """Save the rollout's state, and finish the write under way."""
         if self._rollout is not None and self._rollout.changed and self._rollout.settled:
             self._save(self._rollout)
         self._finish_writing()
 
     def status(self) -> dict[str, Json]:
-        """How it stands, as the control method `rollout.get` answers."""
+        """The state of the rollout, as the control method `rollout.get` answers."""
         rollout, now_s = self._rollout, time.time()
         if rollout is None:
             return {"state": "damaged" if self.damaged else "none", "reason": self.damaged, "rollout": None}

@@ -32,29 +32,32 @@ log = logging.getLogger(__name__)
 
 CLIENTS_MAX: Final = 64
 USER_MAX: Final = 32
-"""Connections of `CLIENTS_MAX` that one user gets."""
+"""Most connections that one user gets, out of `CLIENTS_MAX`."""
 ROOT_SLOTS: Final = 8
 """Connections beyond `CLIENTS_MAX` that only root gets."""
 API_SLOTS: Final = 32
-"""Connections beyond `CLIENTS_MAX` for the API's user. The API has no more at once: of its two loops' threads
-and health checks."""
+"""Connections beyond `CLIENTS_MAX` for the API's user. The threads of the API's two loops and its health
+checks need no more.
+"""
 API_USER: Final = "ltp-switcher-api"
 IDLE_S: Final = 60.0
-"""Time after which a client that neither sends nor reads is hung up on. `ControlClient` connects again."""
+"""Time after which a client that neither sends nor reads is disconnected, in seconds. `ControlClient`
+connects again.
+"""
 LAST_S: Final = 1.0
-"""Time for the last answers, when the daemon ends."""
+"""Time for the last answers when the daemon ends, in seconds."""
 WAIT_S: Final = 0.001
 TURN_S: Final = 0.002
-"""Longest time in which answers are made before the loop reads and accepts again."""
+"""Longest time in which answers are made before the loop reads and accepts again, in seconds."""
 SOCKET_MODE: Final = 0o660
 BREATHE_AFTER_S: Final = 0.006
-"""Longest time that requests wait for a step to pause."""
+"""Longest time that requests wait for a step to pause, in seconds."""
 BREATH_S: Final = 0.0005
-"""Length of a pause within a step; one part of an answer may make it longer."""
+"""Length of a pause within a step, in seconds. One part of an answer may make it longer."""
 _ROUNDS: Final = 3
 """Rounds within a pause: a client comes, its request comes, and the next one's."""
 UNSENT_MAX_BYTES: Final = 1 << 20
-"""No more of an answer is made while this much of it waits for its reader."""
+"""Bytes of an answer that may wait for a client to read them before the server makes no more."""
 
 
 @dataclass(slots=True)
@@ -93,12 +96,12 @@ class _Client:
 
 
 class ControlServer:
-    """Serves `handler` on a UNIX socket: on `inherited`, which listens, or on one of mode 0660 at `path`.
+    """Serves `handler` on a UNIX socket: on `inherited`, which listens already, or on a new one at `path`,
+    mode 0660.
 
-    No user can take every place from root or from the API, whose user is `api_uid`. Only this user and the
-    daemon's own may name another author of a request.
-    `reads` are the methods that change nothing, and may run within a step.
-    Raises `ControlError` where it cannot listen.
+    No user can take all connections from root or from the API, whose user is `api_uid`. Only the API's user
+    and the daemon's own user may name another author of a request. `reads` are the methods that change
+    nothing; they may run within a step. Raises `ControlError` if the server cannot listen.
     """
 
     def __init__(
@@ -129,9 +132,9 @@ class ControlServer:
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def close(self) -> None:
-        """Accept nobody, answer what has been asked within `LAST_S`, hang up, and remove the socket.
+        """Accept no more clients, answer pending requests within `LAST_S`, hang up, and remove the socket.
 
-        An inherited socket stays: who connects from now on waits for the next daemon.
+        An inherited socket stays. A client that connects to it now waits for the next daemon.
         """
         self._selector.unregister(self._listener)
         self._listener.close()
@@ -154,8 +157,8 @@ class ControlServer:
     def pump(self, until_s: float) -> bool:
         """Make and send answers until `until_s` (`time.monotonic`). Returns whether more can be done.
 
-        The clients take turns, a part of an answer each: a short answer does not wait for a long list. Nor
-        does a new client: after `TURN_S` the loop looks who has come.
+        The clients take turns, with one part of an answer each. So a short answer does not wait for a long
+        list. A new client does not wait either, because the loop accepts clients after `TURN_S`.
         """
         until_s = min(until_s, time.monotonic() + TURN_S)
         self._drop_idle()
@@ -180,7 +183,9 @@ class ControlServer:
         return more
 
     def breathe(self) -> None:
-        """Answer requests that only read, between two parts of a step, if the last turn was a while ago."""
+        """Answer requests that only read, between two parts of a step, unless the last turn was a
+        moment ago.
+        """
         if time.monotonic() - self._pumped_s < BREATHE_AFTER_S:
             return
         for _ in range(_ROUNDS):
@@ -308,7 +313,7 @@ class ControlServer:
 
 
 def listen(path: Path) -> socket.socket:
-    """Listen on a UNIX socket, replacing one that nobody serves. Raises `ControlError`."""
+    """Listen on a UNIX socket. A socket that nobody serves is replaced. Raises `ControlError`."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -347,7 +352,7 @@ def _unlink_socket(path: Path) -> None:
 
 
 def api_uid() -> int | None:
-    """The user that the API's unit runs as; None where there is none."""
+    """The id of the user that the API's unit runs as; None if there is no such user."""
     try:
         return pwd.getpwnam(API_USER).pw_uid
     except KeyError:

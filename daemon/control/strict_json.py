@@ -10,14 +10,14 @@ from typing import Final
 from ltp_switcher.daemon.control.client import Json
 
 DEPTH_MAX: Final = 32
-"""Deepest nesting, far less than what any part stands that takes the value later."""
+"""Deepest nesting, far below the limit of any part of the program that takes the value later."""
 
 
 def parse(text: bytes) -> Json:
-    """The value of a JSON text in UTF-8.
+    """Parse a JSON text in UTF-8 into its value.
 
-    Raises `ValueError`, which says why: no JSON, not UTF-8, nested deeper than `DEPTH_MAX`, NaN, Infinity, a
-    number that no float can hold, or half of a surrogate pair.
+    Raises `ValueError` with the reason: the text is not JSON, is not UTF-8, is nested deeper than
+    `DEPTH_MAX`, or has NaN, Infinity, a number that no float can hold, or half of a surrogate pair.
     """
     try:
         value: Json = json.loads(text.decode(), parse_constant=_constant, parse_float=_float, parse_int=_int)

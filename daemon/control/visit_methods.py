@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control method for learning from flow to flow, and its metrics."""
+"""The control method for learning from flow to flow, and the metrics of this learning."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PREFIX: Final = "ltp_switcher_visits"
 LIMIT: Final = 100
 LIMIT_MAX: Final = 1000
 DECISION_NAME: Final = "decision"
-"""The decision's own choice, where an arm's name could be."""
+"""The name of the decision's own choice, used where an arm's name could be."""
 
 
 class VisitMethods:
-    """Control methods of visits: each by its name, with the names of its parameters."""
+    """The control methods for visits, by name, each with the names of its parameters."""
 
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon
@@ -60,7 +60,7 @@ class VisitMethods:
 
 
 def visit_families(visits: LiveLearner | None) -> list[Family]:
-    """The metrics, all 0 where nothing learns."""
+    """The metrics of learning from flow to flow, all 0 if nothing learns."""
     told = _totals(visits)
     return [
         counter(PREFIX, "Visits from which the daemon learned.", told["visits"]),
@@ -106,7 +106,7 @@ def _totals(visits: LiveLearner | None) -> dict[str, float]:
 
 
 def effects_json(state: PrefixState, names: Mapping[int, str]) -> Json:
-    """The known effects of a prefix's arms, by the arms' names."""
+    """The known effects of a prefix's arms, by the names of the arms."""
     return {
         names[one.arm]: {"mean": one.mean, "lower": one.lower, "upper": one.upper} for one in state.effects
     }

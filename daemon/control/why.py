@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a flow runs its arm, and its last minutes: for people, in sentences; for programs, in fields."""
+"""Why a flow runs its arm, and its last minutes: in sentences for people, in fields for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Names = Mapping[int, str]
 
 
 def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
-    """The reason for an open flow's arm: in a sentence, by estimates, and by its last switches."""
+    """The reason for an open flow's arm: a sentence, the estimates of the arms, and the flow's last
+    switches.
+    """
     switches = engine.journal.of(slot)
     estimates: list[Json] = [
         {
@@ -67,7 +69,9 @@ def past_json(engine: Engine, slot: int, names: Names, points: int = POINTS) -> 
 
 
 def totals_json(engine: Engine, names: Names) -> dict[str, Json]:
-    """The latest points of all flows together, by the arm that they ran; arms without a flow are left out."""
+    """The latest points of all flows together, by the arm that the flows ran. Arms without a flow are left
+    out.
+    """
     totals = engine.history.totals()
     used = [arm for arm in names if totals.flows[:, arm].any()]
     return {

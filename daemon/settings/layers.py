@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of the settings' values by origin, the later ones over the earlier ones."""
+"""Layers of the settings' values by origin. A later layer goes over the earlier ones."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from ltp_switcher.daemon.settings.schema import Config, schema
 
 
 class Origin(StrEnum):
-    """The source of a value, from the weakest to the strongest."""
+    """The sources of a value, from the weakest to the strongest."""
 
     DEFAULT = "default"
     FILE = "file"
     ENVIRONMENT = "environment"
     FLAG = "flag"
     OVERRIDE = "override"
-    """Set over the control socket, and kept."""
+    """A value that was set over the control socket, and that is kept."""
     RUNTIME = "runtime"
-    """Set over the control socket, until the daemon ends."""
+    """A value that was set over the control socket, and that lasts until the daemon ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Values by key path, checked, of each origin but the default."""
+    """Checked values by key path, for each origin but the default."""
 
     given: Mapping[Origin, Mapping[str, Value]] = field(default_factory=dict)
 
     def over(self, origin: Origin, values: Mapping[str, Value]) -> Layers:
-        """Return layers in which these values are all those of an origin."""
+        """Return layers in which these values replace all values of an origin."""
         return Layers({**self.given, origin: dict(values)})
 
     def config(self) -> Config:
-        """The settings. Raises `ConfigError` where two values do not fit together."""
+        """The settings that the layers make together. Raises `ConfigError` if two values do not fit
+        together.
+        """
         values: dict[str, Value] = {}
         for origin in Origin:
             values.update(self.given.get(origin, {}))
@@ -59,7 +61,7 @@ class Layers:
 
 
 def with_fixed(old: Config, new: Config) -> Config:
-    """`new`, but for the keys that a running daemon cannot change: they stay as in `old`."""
+    """The settings `new`, except that keys that a running daemon cannot change stay as in `old`."""
     merged = {}
     for section in dataclasses.fields(Config):
         before, after = getattr(old, section.name), getattr(new, section.name)

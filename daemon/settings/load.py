@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the settings from file, environment and flags; write the documented example."""
+"""Reads the settings from file, environment and flags, and writes the documented example."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, GONE, Config, sche
 from ltp_switcher.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
-"""Environment variable with the path of the file. The flag `--config` goes before it."""
+"""The environment variable that holds the path of the file. The flag `--config` overrides it."""
 SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
-"""A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`, which goes before it."""
+"""A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`, which overrides it."""
 ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """The settings, checked, with the values of the preset; see `layers`."""
+    """The settings, checked, with the values of the preset. See `layers` for their sources."""
     return layers(path, environment, flags).config()
 
 
@@ -49,10 +49,10 @@ def layers(
 ) -> Layers:
     """The values of file, environment and flags, each checked.
 
-    `path` None reads the file that `LTP_SWITCHER_CONFIG` names, else the default file if it exists.
-    `flags` are values by key path. Keys of an earlier version, in file or environment, are left out with a
-    warning, so that an upgrade starts with the file that is there.
-    Raises `ConfigError`, which names the key, its value and the allowed values.
+    If `path` is None, the file is the one that `LTP_SWITCHER_CONFIG` names, else the default file if it
+    exists. `flags` are values by key path. Keys of an earlier version, in file or environment, are left out
+    with a warning, so that an upgraded daemon starts with the old file. Raises `ConfigError`, which names the
+    key, its value and the allowed values.
     """
     environment = environment or {}
     if path is None and environment.get(CONFIG_VARIABLE):
@@ -67,13 +67,15 @@ def layers(
 
 
 def check_values(values: Mapping[str, object]) -> dict[str, Value]:
-    """Check values by key path, and return them. Raises `ConfigError` for the first that is not allowed."""
+    """Check values by key path, and return them. Raises `ConfigError` for the first value that is not
+    allowed.
+    """
     keys = schema()
     return {name: check(_known(name, raw, keys), raw) for name, raw in values.items()}
 
 
 def key_of(name: str) -> Key:
-    """The key of a path. Raises `ConfigError` where there is no such key."""
+    """The key with this path. Raises `ConfigError` if there is no such key."""
     return _known(name, name, schema())
 
 
@@ -89,7 +91,7 @@ def flatten(document: Mapping[str, object]) -> dict[str, object]:
 
 
 def parse_assignment(text: str) -> tuple[str, object]:
-    """Key path and value of `section.key=value`. Raises `ConfigError` where there is no such key."""
+    """Parse `section.key=value` into key path and value. Raises `ConfigError` if there is no such key."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ConfigError("setting", text, "section.key=value")
@@ -97,7 +99,7 @@ def parse_assignment(text: str) -> tuple[str, object]:
 
 
 def parse_text(key: Key, text: str) -> object:
-    """A value written in an environment variable or flag. Lists are separated by commas."""
+    """Parse a value from an environment variable or a flag. Commas separate the items of a list."""
     wanted = type(key.default)
     if wanted is bool:
         return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
@@ -110,7 +112,7 @@ def parse_text(key: Key, text: str) -> object:
 
 
 def example() -> str:
-    """A configuration file with every key, its meaning, its range and its default."""
+    """A configuration file that has every key, with its meaning, its range and its default."""
     lines = [
         "# Settings of ltp-switcher. The file lists every key with its default, commented out.",
         f"# Its place is {DEFAULT_PATH}. The environment variable",
@@ -130,17 +132,17 @@ def example() -> str:
 
 
 def to_toml(value: Value) -> str:
-    """A value as TOML writes it."""
+    """Write a value as TOML."""
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 
 def as_dict(config: Config) -> dict[str, dict[str, Value]]:
-    """The settings by section and key."""
+    """The values of the settings by section and key."""
     return dataclasses.asdict(config)
 
 
 def changed(old: Config, new: Config) -> list[Key]:
-    """The keys whose values differ."""
+    """The paths of keys whose values differ."""
     before, after = as_dict(old), as_dict(new)
     return [k for k in schema().values() if before[k.section][k.name] != after[k.section][k.name]]
 

@@ -2,10 +2,11 @@
 """Policies: rules of operators for flows to a prefix or a port, or of a network namespace.
 
 A policy matches by destination prefix, network namespace, destination port, the server's own port, or by
-several of these. Of those that match a flow the one with the longest prefix decides; then one that names the
-namespace, then one that names the port, then one that names the own port. It excludes its flows, holds them
-at an arm, or says which arms the daemon may choose among, how many of these team selection picks, and on
-which arm a flow starts.
+several of these. If several policies match a flow, the one with the longest prefix decides. If prefixes are
+equally long, a policy goes first that names the namespace, then one that names the destination port, then one
+that names the server's own port. A policy excludes its flows, holds them at an arm, or restricts the daemon:
+it names the arms to choose among, the number of arms that team selection picks, or the arm on which a flow
+starts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PORT_MAX: Final = 65535
 FIELDS: Final = ("prefix", "netns", "port", "local_port", "exclude", "pin", "pool", "k", "start")
 
 NETNS_FOLDER: Final = Path("/run/netns")
-"""Folder in which ip-netns(8) keeps the network namespaces that have a name."""
+"""The folder in which ip-netns(8) keeps named network namespaces."""
 _NETNS_NAME: Final = re.compile(r"(?!\.{1,2}$)[!-.0-~]{1,64}")
 
 Entry = None | bool | int | str | list[str]
@@ -44,28 +45,28 @@ class Ends(Protocol):
 
     @property
     def netns(self) -> int:
-        """The inode of its network namespace."""
+        """The inode of the flow's network namespace."""
         ...
 
     @property
     def local_port(self) -> int:
-        """The server's own port."""
+        """The server's own port of the flow."""
         ...
 
     @property
     def remote_address(self) -> str:
-        """The destination."""
+        """The address of the flow's destination."""
         ...
 
     @property
     def remote_port(self) -> int:
-        """The destination's port."""
+        """The port of the flow's destination."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy. None and empty stand for what it says nothing about."""
+    """One policy. A member that is None or empty says nothing."""
 
     prefix: Network | None = None
     netns: str | None = None
@@ -80,7 +81,7 @@ class Policy:
 
     @property
     def match(self) -> str:
-        """The flows that it is for, in words. No two policies in force have the same."""
+        """The flows that the policy matches, in words. The texts of any two policies in force differ."""
         parts = [] if self.prefix is None else [str(self.prefix)]
         parts += [] if self.netns is None else [f"namespace {self.netns}"]
         parts += [] if self.port is None else [f"port {self.port}"]
@@ -89,17 +90,19 @@ class Policy:
 
     @property
     def for_whole_prefix(self) -> bool:
-        """Whether nothing but a prefix makes it match. The kernel's table of starts knows no more."""
+        """Whether the policy matches by prefix alone. The kernel's table of starting arms can hold only such
+        policies.
+        """
         return self.prefix is not None and not self.netns and not self.ports
 
     @property
     def ports(self) -> bool:
-        """Whether it matches by port."""
+        """Whether the policy matches by port."""
         return self.port is not None or self.local_port is not None
 
     @property
     def arms(self) -> set[str]:
-        """The arms that it names."""
+        """The arms that the policy names."""
         return {name for name in (self.pin, self.start, *self.pool) if name}
 
     def __str__(self) -> str:
@@ -127,7 +130,7 @@ class Policy:
 
 
 class Policies:
-    """Policies, found by flow. `entries` are in the order in which they are tried."""
+    """Policies, found by flow. `entries` are in the order in which the policies are tried."""
 
     def __init__(self, policies: Iterable[Policy] = ()) -> None:
         self.entries = tuple(sorted(policies, key=_specificity))
@@ -145,13 +148,15 @@ class Policies:
         return bool(self.entries)
 
     def namespaces(self) -> dict[str, int]:
-        """The inodes of the namespaces that policies name, of those that exist."""
+        """The inodes of the existing network namespaces that policies name, by name."""
         names = {policy.netns for policy in self.entries if policy.netns is not None}
         found = {name: namespace_inode(name) for name in names}
         return {name: inode for name, inode in found.items() if inode is not None}
 
     def of(self, flow: Ends, namespaces: Mapping[str, int] = NO_NAMESPACES) -> Policy | None:
-        """The policy for a flow; `namespaces` as the method of that name has told."""
+        """The policy for a flow; None if none matches. `namespaces` is the result of the method
+        `namespaces`.
+        """
         for policy in self._towards(ipaddress.ip_address(flow.remote_address)):
             if (
                 policy.port in (None, flow.remote_port)
@@ -162,9 +167,10 @@ class Policies:
         return None
 
     def start_of(self, prefix: str) -> Policy | None:
-        """The policy for the start of flows to a whole prefix; None where none covers it, whatever the ports.
+        """The policy that decides where flows to a whole prefix start, on any port; None if no policy covers
+        the prefix.
 
-        A prefix with @ and a namespace is not one of ours.
+        The prefix must be in the daemon's own namespace, so it has no @.
         """
         network = ipaddress.ip_network(prefix)
         for policy in self._towards(network.network_address):
@@ -191,9 +197,9 @@ class Policies:
 
 
 def parse(entries: object, *, arms: Sequence[str] | None = None, field: str = "policies") -> Policies:
-    """Policies of a document, a list of tables. Raises `ConfigError` naming the place.
+    """Parse policies from a document, a list of tables. Raises `ConfigError`, which names the faulty place.
 
-    `arms` are the available ones; None lets every name pass.
+    `arms` are the names of the available arms. With None every name passes.
     """
     if not isinstance(entries, list):
         raise ConfigError(field, entries, "a list of policies")
@@ -214,7 +220,7 @@ def parse(entries: object, *, arms: Sequence[str] | None = None, field: str = "p
 
 
 def read(path: Path) -> list[Mapping[str, object]]:
-    """The entries `[[policy]]` of a TOML file, unchecked. Raises `ConfigError`."""
+    """Read the entries `[[policy]]` of a TOML file without checks. Raises `ConfigError`."""
     content = toml_file.read(path, "policies")
     unknown = [name for name in content if name != "policy"]
     entries = content.get("policy", [])
@@ -224,7 +230,7 @@ def read(path: Path) -> list[Mapping[str, object]]:
 
 
 def to_toml(policies: Policies) -> str:
-    """The policies as a file that `read` takes, in the order in which they are tried."""
+    """The policies as a file that `read` takes, in the order in which the policies are tried."""
     return "\n".join(
         "".join(["[[policy]]\n", *(f"{name} = {_toml(value)}\n" for name, value in policy.entry().items())])
         for policy in policies.entries
@@ -237,13 +243,13 @@ def _toml(value: Entry) -> str:
 
 
 def difference(before: Policies, after: Policies) -> tuple[list[Policy], list[Policy]]:
-    """The policies that go, and those that come; one that changes is in both."""
+    """The policies that are removed and those that are added. A policy that changes is in both."""
     old, new = set(before.entries), set(after.entries)
     return [p for p in before.entries if p not in new], [p for p in after.entries if p not in old]
 
 
 def namespace_inode(name: str) -> int | None:
-    """The inode of a network namespace; None where there is none of that name."""
+    """The inode of a network namespace; None if no namespace has this name."""
     if name.isdecimal():
         return int(name)
     try:

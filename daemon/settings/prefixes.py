@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prefixes as operators write them: the one function that reads them for commands, policies and the API."""
+"""Reads prefixes as operators write them. Commands, policies and the API all use this one function."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ltp_switcher.errors import InvalidValueError
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PREFIX_BITS_V4: Final = 24
-"""Bits of an IPv4 destination prefix, whose flows share their knowledge."""
+"""Bits of an IPv4 destination prefix. Flows to one prefix share their knowledge."""
 PREFIX_BITS_V6: Final = 48
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 
 
 def prefix_of(text: object, field: str = "PREFIX") -> Network:
-    """Return the prefix that a text names; a single address is one too.
+    """Return the prefix that a text names. A single address is a prefix, too.
 
-    A v4-mapped prefix, as a server on an IPv6 socket logs its IPv4 clients, is the IPv4 prefix: their
-    flows are flows of IPv4.
+    A v4-mapped prefix becomes the IPv4 prefix, because its flows are IPv4. A server on an IPv6 socket logs
+    its IPv4 clients in this form.
 
     Raises:
-        InvalidValueError: it names no prefix, or has a zone, which a flow's address does not tell.
+        InvalidValueError: the text names no prefix, or has a zone. The address of a flow has no zone.
     """
     try:
         stripped = text.strip() if isinstance(text, str) else ""
@@ -40,7 +40,9 @@ def prefix_of(text: object, field: str = "PREFIX") -> Network:
 
 
 def whole_prefix(text: str) -> str:
-    """The prefix whose flows share their knowledge, by the text of it or of a host in it."""
+    """The /24 or /48 prefix whose flows share their knowledge, from its text or from the text of a host in
+    it.
+    """
     address, _, bits = text.partition("/")
     if bits not in ("32", "128"):
         return text

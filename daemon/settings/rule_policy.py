@@ -21,7 +21,7 @@ CASES: Final = (
     "floor-moves",
     "starts",
 )
-"""The special cases of the rule that can be left out one at a time."""
+"""The special cases of the rule. Each can be left out by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the settings: the meaning of a key, its type, and the values that it takes."""
+"""Rules of the settings: the meaning, the type and the allowed values of each key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Value)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The default of a key, its meaning, and the values that it takes."""
+    """The default of a key, its meaning, and its allowed values."""
 
     default: Value
     doc: str
@@ -26,12 +26,12 @@ class Rule:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = False
-    """Whether a reload applies a new value to the running daemon."""
+    """Whether a running daemon takes a new value at a reload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the settings: its section, its name and its rule."""
+    """A key of the settings, with its section, its name and its rule."""
 
     section: str
     name: str
@@ -39,23 +39,23 @@ class Key:
 
     @property
     def default(self) -> Value:
-        """The value where none is given."""
+        """The value of the key if no source gives one."""
         return self.rule.default
 
     @property
     def path(self) -> str:
-        """`section.name`, as messages name it."""
+        """The key as messages name it, `section.name`."""
         return f"{self.section}.{self.name}"
 
     @property
     def environment(self) -> str:
-        """The environment variable that overrides the file."""
+        """The environment variable that overrides the file's value."""
         return variable(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Base of the sections. A section raises `ConfigError` where a value breaks the rule of its key."""
+    """The base of the sections. A section raises `ConfigError` if a value breaks the rule of its key."""
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -72,19 +72,21 @@ def key(
     choices: tuple[str, ...] = (),
     live: bool = False,
 ) -> T:
-    """A dataclass field with its rule. Its type is the value's, as with `dataclasses.field` itself."""
+    """A dataclass field with its rule. As with `dataclasses.field`, the declared return type is the value's
+    type.
+    """
     rule = Rule(default, doc, minimum, maximum, choices, live)
     made: T = field(default=default, metadata={"rule": rule})
     return made
 
 
 def variable(path: str) -> str:
-    """The environment variable of a key, by its path."""
+    """The environment variable of a key, from the key's path."""
     return ENVIRONMENT_PREFIX + path.replace(".", "_").upper()
 
 
 def section_name(section: type[Section]) -> str:
-    """The name of a section in the file: `DaemonSection` is `[daemon]`."""
+    """The name of a section in the file: the class `DaemonSection` is `[daemon]`."""
     return section.__name__.removesuffix("Section").lower()
 
 
@@ -97,7 +99,9 @@ def keys_of(section: type[Section]) -> list[Key]:
 
 
 def check(key: Key, raw: object, source: str = "") -> Value:
-    """`raw` as a value of the key. Raises `ConfigError`, naming `source` or else the key's path."""
+    """Check and convert `raw` to a value of the key. Raises `ConfigError`, which names `source` or else the
+    key's path.
+    """
     name = source or key.path
     wanted = type(key.default)
     value: Value
@@ -120,7 +124,7 @@ def check(key: Key, raw: object, source: str = "") -> Value:
 
 
 def allowed(key: Key) -> str:
-    """The values that a key takes, in words."""
+    """The allowed values of the key, in words."""
     rule = key.rule
     if rule.choices:
         return "one of " + ", ".join(rule.choices)
@@ -140,11 +144,11 @@ def allowed(key: Key) -> str:
 
 
 def plain(number: float) -> str:
-    """A number as people write it: 1000, 0.5."""
+    """A number as people write it, such as 1000 or 0.5."""
     return str(int(number)) if number == int(number) else str(number)
 
 
 def did_you_mean(text: str, candidates: Sequence[str]) -> str:
-    """A hint at the nearest candidate, or nothing."""
+    """A hint at the candidate nearest to a wrong name; empty if none is near."""
     near = difflib.get_close_matches(text, candidates, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's settings: one schema, from which the example file, the checks and their messages come.
+"""The daemon's settings. This one schema makes the example file, the checks and their messages.
 
-A value is looked for in this order: override (over the control socket), command line flag, environment
+Sources of a value are tried in this order: override (over the control socket), command line flag, environment
 (`LTP_SWITCHER_<SECTION>_<KEY>`), file, default.
 """
 
@@ -20,10 +20,12 @@ from ltp_switcher.policies.runtime.declaration import declarations
 
 DEFAULT_PATH: Final = "/etc/ltp-switcher/config.toml"
 GONE: Final[dict[str, str]] = {"rule.short_ms": "a short path has no case of its own"}
-"""Keys that an earlier version had, and why they went. A file that sets one is still read."""
+"""Keys of earlier versions, and why each was removed. A file that sets such a key is still read."""
 MODES: Final = ("active", "advise", "off")
 STEP_MAX_MS: Final = 2000.0
-"""The service manager gets a sign of life after a step, and kills a service that is silent for 10 s."""
+"""Longest step in ms. The service manager gets a sign of life after a step, and kills a service that is
+silent for 10 s.
+"""
 Ucb = Literal["linucb", "algorithm1"]
 Credit = Literal["sent", "acked"]
 MinRtt = Literal["kernel", "adwin"]
@@ -284,7 +286,7 @@ class LearningSection(Section):
         )
 
     def in_force(self) -> LearningSection:
-        """The settings that the preset leaves in force."""
+        """The settings with the values of the preset in force."""
         return LearningSection.paper() if self.preset == "paper" else self
 
 

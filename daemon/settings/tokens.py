@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bearer tokens for the API's TCP listener, and the file that keeps their digests.
 
-A token has 256 random bits. So nobody finds it from its SHA-256 digest, and no slow hash is needed.
+A token has 256 random bits. So nobody can find it from its SHA-256 digest, and a slow hash is not needed.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ FORMAT_VERSION: Final = 1
 TOKENS_MAX: Final = 100
 BYTES_MAX: Final = 1 << 20
 PREFIX: Final = "ltps_"
-"""Beginning of every token, by which people and secret scanners know what they have found."""
+"""The beginning of every token. People and secret scanners recognise a token by it."""
 GROUP: Final = "ltp-switcher"
-"""The group of the API's process, which reads the file."""
+"""The group of the API's process, which reads the file of tokens."""
 MODE: Final = 0o640
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Scope(StrEnum):
-    """The requests that a token allows."""
+    """The kinds of requests that a token allows."""
 
     READ = "read"
     WRITE = "write"
@@ -45,12 +45,12 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as the file has it."""
+    """A token as the file stores it."""
 
     name: str
     scope: Scope
     created: str
-    """UTC date (RFC 3339)."""
+    """Date of creation in UTC (RFC 3339)."""
     sha256: str
     """Digest of the token in hexadecimal."""
 
@@ -61,7 +61,9 @@ def is_name(text: str) -> bool:
 
 
 def load(path: Path) -> tuple[Token, ...]:
-    """The tokens of a file; none where there is no file. Raises `ArtifactError` where it cannot be used."""
+    """Load the tokens of a file; none if there is no file. Raises `ArtifactError` if the file cannot
+    be used.
+    """
     try:
         content = json.loads(read_whole(path, BYTES_MAX))
         if content["version"] != FORMAT_VERSION:
@@ -76,9 +78,9 @@ def load(path: Path) -> tuple[Token, ...]:
 
 
 def add(path: Path, name: str, scope: Scope) -> str:
-    """Make a token, put its digest into the file, and return the token. Nothing else can tell it again.
+    """Make a token, put its digest into the file, and return the token. The token cannot be had again later.
 
-    Raises `InvalidValueError` for the name, `ArtifactError` where the file cannot be read or written.
+    Raises `InvalidValueError` for a bad name, and `ArtifactError` if the file cannot be read or written.
     """
     if not is_name(name):
         raise InvalidValueError("name", name, "1 to 40 letters, digits, dots, dashes and underscores")
@@ -97,7 +99,7 @@ def add(path: Path, name: str, scope: Scope) -> str:
 def remove(path: Path, name: str) -> None:
     """Take a token out of the file.
 
-    Raises `InvalidValueError` where no token has the name, `ArtifactError` where the file cannot be used.
+    Raises `InvalidValueError` if no token has the name, and `ArtifactError` if the file cannot be used.
     """
     with locked(path):
         tokens = load(path)
@@ -108,7 +110,9 @@ def remove(path: Path, name: str) -> None:
 
 
 def find(tokens: Iterable[Token], shown: str) -> Token | None:
-    """The token that a client shows, compared in a time that does not depend on how much of it is right."""
+    """The token that a client shows; None if there is no such token. The time to compare does not depend on
+    how much of the text is right.
+    """
     given = digest(shown)
     found = None
     for token in tokens:

@@ -73,7 +73,7 @@ class Picks:
     """The quality of teams by prefix; each array has the shape (prefixes,). Rewards are logarithms."""
 
     near: Mapping[str, Floats]
-    """For each way of picking, the share of teams that have an arm within `NEAR` of the best one."""
+    """The share of teams that have an arm within `NEAR` of the best one, by the way of picking."""
     gain: Floats
     """Gain of the team's best arm over the best arm of a random team."""
     cost: Floats
