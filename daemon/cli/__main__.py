@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m ltp_switcher.daemon.cli` is `ltp-switcher`."""
+"""Runs `ltp-switcher` as `python -m ltp_switcher.daemon.cli`."""
 
 from ltp_switcher.daemon.cli.main import main
 

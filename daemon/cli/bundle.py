@@ -15,7 +15,7 @@ from ltp_switcher.errors import ConfigError
 
 
 def write(options: argparse.Namespace) -> int:
-    """Write the archive, readable by its owner alone."""
+    """Write the archive. Only its owner can read it."""
     target = options.file or Path(bundle.file_name())
     with ControlClient(settings(options).daemon.control_socket) as client:
         content = bundle.bundle(client.call)

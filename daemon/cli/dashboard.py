@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dashboard`: the address at which a browser opens the dashboard, good for one visit."""
+"""`dashboard`: print an address at which a browser opens the dashboard once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def dashboard(options: argparse.Namespace) -> int:
 
 
 def ask_api(path: str, method: str, resource: str, body: Object, good: int) -> Object:
-    """Send a request to the API, whose answer has the status `good`.
+    """Send a request to the API, and return the answer, which must have the status `good`.
 
     Raises `ControlUnavailableError` or `ControlError`.
     """

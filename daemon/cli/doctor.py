@@ -43,7 +43,7 @@ _SYSCTL: Final = Path("/proc/sys")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `advice` is empty where nothing needs to be done."""
+    """The result of one check. `advice` is empty if nothing needs to be done."""
 
     subject: str
     verdict: Verdict
@@ -52,7 +52,7 @@ class Finding:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Print the findings; the exit status is 1 if something does not work."""
+    """Print the findings. The exit status is 1 if something does not work."""
     findings = list(examine(settings(options)))
     failed = any(finding.verdict == "fail" for finding in findings)
     if options.json:
@@ -71,7 +71,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def examine(config: Config) -> Iterator[Finding]:
-    """Look at everything that the switcher needs, the most basic first."""
+    """Check everything that the switcher needs, the most basic first."""
     yield _kernel()
     yield from _module(config)
     yield capability(Path("/proc/self/status").read_text())
@@ -118,7 +118,7 @@ def _module(config: Config) -> Iterator[Finding]:
 
 
 def missing_module(folder: Path, release: str) -> Finding:
-    """Why the module is not there: `folder` holds the modules of each kernel release."""
+    """The reason why the kernel module is missing. `folder` holds the modules of each kernel release."""
     modules = folder / release
     if any(modules.rglob("tcp_mutant.ko*")):
         return Finding("module", "fail", "tcp_mutant is installed, not loaded", "run `modprobe tcp_mutant`")
@@ -130,9 +130,10 @@ def missing_module(folder: Path, release: str) -> Finding:
 
 
 def headers_packages(release: str) -> list[str]:
-    """Debian's packages of a kernel's headers: the one of this release, and the one that follows updates.
+    """Debian's packages of a kernel's headers: the package of this release, and the package that follows
+    updates.
 
-    The second is named by the kernel's flavour, such as cloud-amd64 of 6.1.0-56-cloud-amd64.
+    The second package is named after the kernel's flavour, such as cloud-amd64 of 6.1.0-56-cloud-amd64.
     """
     exact = f"linux-headers-{release}"
     found = _DEBIAN_RELEASE.fullmatch(release)
@@ -149,7 +150,7 @@ def _arm(arm: ArmInfo) -> Finding:
 
 
 def capability(status: str) -> Finding:
-    """Whether a process of this status (proc(5)) may change flows."""
+    """Whether a process with this status (proc(5)) may change flows."""
     for line in status.splitlines():
         if line.startswith("CapEff:") and int(line.split()[1], 16) >> CAP_NET_ADMIN & 1:
             return Finding("permission", "ok", "this user has CAP_NET_ADMIN")
@@ -197,7 +198,9 @@ def _named(config: Config) -> Iterator[Finding]:
 
 
 def named_finding(obstacle: str, *, named: bool, pinned: bool) -> Finding:
-    """The state of `use` here; `obstacle` is why it cannot run, `named` whether anything names flows."""
+    """The state of `use` on this machine. `obstacle` says why it cannot run, `named` whether anything names
+    flows, and `pinned` whether the program is loaded.
+    """
     if not named:
         if obstacle:
             return Finding("use", "warn", f"`ltp-switcher use` would be refused: {obstacle}")
@@ -209,7 +212,7 @@ def named_finding(obstacle: str, *, named: bool, pinned: bool) -> Finding:
 
 
 def runs(name: str) -> bool:
-    """Whether a program of this name runs."""
+    """Whether a program with this name runs."""
     for file in Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
             if file.read_text().strip() == name:

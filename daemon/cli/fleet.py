@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher fleet status` shows the exchange with other hosts, and their word on prefixes."""
+"""`ltp-switcher fleet status` shows the exchange with other hosts, and their knowledge of prefixes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ NAMES_SHOWN = 3
 
 
 def fleet(options: argparse.Namespace) -> int:
-    """Print how the exchange stands, the hosts of the site, and the prefixes of which they know something."""
+    """Print the state of the exchange, the hosts of the site, and the prefixes of which these know
+    something.
+    """
     found = as_object(ask(options, "fleet.get"))
     if options.json:
         return print_json(found)

@@ -27,7 +27,7 @@ from ltp_switcher.errors import ArtifactError, ConfigError
 
 
 def judge(options: argparse.Namespace) -> int:
-    """Estimate what a policy would have earned, or export the log."""
+    """Estimate the reward that a policy would have earned, or export the log."""
     if options.policy is None and options.export is None:
         raise ConfigError("--policy", None, "--policy NAME or --export FILE")
     place, skipped = options.log or place_of(options), log.Skipped()
@@ -44,7 +44,7 @@ def judge(options: argparse.Namespace) -> int:
 
 
 def report(options: argparse.Namespace) -> int:
-    """Tell what the daemon gained, or would."""
+    """Print the daemon's gain, or the gain that its advice would bring."""
     # The rows before --since tell how the prefixes of an experiment differed before it.
     place = options.log or place_of(options)
     kept, flows = KeptLog(place), KeptFlows(place)
@@ -62,7 +62,7 @@ def report(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def named(options: argparse.Namespace, what: str = "decisions") -> Iterator[None]:
-    """Blame the command line where LOG was named and is no log of `what`. Raises `ConfigError`."""
+    """Turn a failure to read the file LOG into an error about the command line. Raises `ConfigError`."""
     try:
         yield
     except ArtifactError as error:
@@ -80,7 +80,7 @@ def _tell_progress(rows: int) -> None:
 
 
 def tell_skipped(skipped: log.Skipped) -> None:
-    """Tell what could not be read; apart from the figures, so that programs can read these."""
+    """Print on stderr the counts of parts that could not be read, apart from the figures for programs."""
     if skipped.damaged:
         print(f"ltp-switcher: {skipped.damaged} damaged records of the log are left out", file=sys.stderr)
     if skipped.old:
@@ -96,12 +96,12 @@ def tell_skipped(skipped: log.Skipped) -> None:
 
 
 def place_of(options: argparse.Namespace) -> Path:
-    """The log of the settings' state directory."""
+    """The path of the log in the settings' state directory."""
     return Path(settings(options).daemon.state_dir) / log.FOLDER
 
 
 def since(options: argparse.Namespace) -> float:
-    """The Unix time from which rows count; 0 for all."""
+    """The Unix time from which rows count; 0 if all count."""
     return time.time() - options.since if options.since is not None else 0.0
 
 

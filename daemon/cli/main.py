@@ -28,7 +28,7 @@ EXIT_REFUSED: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_UNREACHABLE: Final = 3
 EXIT_MODULE: Final = 4
-"""The loaded module has another version. ltp-switcher.service does not start again after this status."""
+"""Exit status if the loaded module has another version. ltp-switcher.service does not restart after it."""
 COOKIE_HELP: Final = (
     "the flow's socket cookie as `ltp-switcher flows` shows it, or sk:HEX as `ss -tine` shows it"
 )
@@ -41,7 +41,7 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit status."""
+    """Run the program; return its exit status."""
     options = _parsed(arguments)
     command: Command = options.command
     try:
@@ -79,12 +79,12 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def settings(options: argparse.Namespace) -> Config:
-    """The settings under the command line's flags. Raises `ConfigError`."""
+    """The settings, with the command line's flags applied. Raises `ConfigError`."""
     return layers(options).config()
 
 
 def layers(options: argparse.Namespace) -> Layers:
-    """The settings by origin, under the command line's flags. Raises `ConfigError`."""
+    """The settings by origin, with the command line's flags applied. Raises `ConfigError`."""
     flags: dict[str, object] = {}
     for text in getattr(options, "set", None) or []:
         flags.update([load.parse_assignment(text)])
@@ -98,7 +98,7 @@ def layers(options: argparse.Namespace) -> Layers:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """The parser of the command line."""
     # What is given before the command stays, unless it is given again behind it.
     common = _common(argparse.SUPPRESS)
     printing = argparse.ArgumentParser(add_help=False, parents=[common])

@@ -27,7 +27,9 @@ Counts = Mapping[bytes, tuple[Verdict, Count]]
 
 
 def use(options: argparse.Namespace) -> int:
-    """Add prefixes, and put them in force. Without the module, or where the program cannot run, refuse."""
+    """Add prefixes, and put them in force. This is refused without the module, or if the program
+    cannot run.
+    """
     asked = [prefix_of(text) for text in options.prefix]
     program = Program()
     obstacle = program.obstacle()
@@ -43,7 +45,7 @@ def use(options: argparse.Namespace) -> int:
 
 
 def unuse(options: argparse.Namespace) -> int:
-    """Drop prefixes, and take them out of force."""
+    """Remove prefixes, and take them out of force."""
     if not options.prefix and not options.all:
         raise InvalidValueError("PREFIX", "", "a prefix that `ltp-switcher used` lists, or --all")
     asked = [prefix_of(text) for text in options.prefix]
@@ -65,7 +67,9 @@ def unuse(options: argparse.Namespace) -> int:
 
 
 def used(options: argparse.Namespace) -> int:
-    """List prefixes and policies with what they did; or put them in force; or take all out of the kernel."""
+    """List prefixes and policies with their counts; or put them in force; or take all of them out of the
+    kernel.
+    """
     program = Program()
     if options.withdraw:
         program.withdraw()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`network`: from the measurement agents on routers to the daemon, in a process without any capability."""
+"""`network`: pass reports from the measurement agents on routers to the daemon, in a process without any
+capability.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from ltp_switcher.errors import ControlError
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 TELL_S: Final = 0.5
-"""How often the daemon is told; it forgets what is three seconds old."""
+"""Time between two reports to the daemon, in seconds. The daemon forgets a report after three seconds."""
 
 log = logging.getLogger("ltp_switcher.network")
 
 
 def relay(options: argparse.Namespace) -> int:
-    """Ask and tell until SIGTERM; without agents there is nothing to do."""
+    """Ask the agents and tell the daemon until SIGTERM. Without agents, return at once."""
     logs.set_up("info")
     config = settings(options)
     urls = config.learned.owl_network_urls

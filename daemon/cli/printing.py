@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line asks the daemon, and prints its answers."""
+"""Asks the daemon for the command line, and prints the daemon's answers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def ask(options: argparse.Namespace, method: str, **params: Json) -> Json:
 
 
 def ask_to_change(options: argparse.Namespace, method: str, **params: Json) -> tuple[Object, int]:
-    """Call a method that changes something; returns its answer and the exit status so far.
+    """Call a method that changes something. Returns the method's answer and the exit status so far.
 
-    A change that could not be saved is in force all the same. This is said, and the status is 1.
+    A change that could not be saved is in force all the same. Then a message says so, and the status is 1.
     """
     found = as_object(ask(options, method, **params))
     status = 0
@@ -44,7 +44,7 @@ def ask_to_change(options: argparse.Namespace, method: str, **params: Json) -> t
 
 
 def timed(options: argparse.Namespace) -> Object:
-    """The parameter of a change that has to be confirmed."""
+    """The request parameter for a change that has to be confirmed in time."""
     within_s: float | None = options.confirm_within
     return {} if within_s is None else {"confirm_within_s": within_s}
 
@@ -68,14 +68,14 @@ def print_object(options: argparse.Namespace, value: Object) -> int:
 
 
 def print_terse(rows: Iterable[Sequence[str]]) -> int:
-    """Print rows for other programs: a line each, a tab between values."""
+    """Print rows for other programs: one line for each row, with tabs between values."""
     for row in rows:
         print("\t".join(map(printable, row)))
     return 0
 
 
 def print_table(options: argparse.Namespace, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
-    """Print a table, or its rows alone."""
+    """Print a table, or only its rows."""
     if options.terse:
         return print_terse(rows)
     from rich.table import Table
@@ -91,7 +91,7 @@ def print_table(options: argparse.Namespace, headings: Sequence[str], rows: Iter
 
 
 def console() -> Console:
-    """The terminal; tables for a pipe are 200 characters wide."""
+    """The terminal. In a pipe, tables are 200 characters wide."""
     from rich.console import Console
 
     made = Console()
@@ -118,10 +118,10 @@ def words(value: Json) -> str:
 
 
 def as_object(value: Json) -> Object:
-    """A value that the protocol says is an object."""
+    """The value as an object. The protocol says that it is one."""
     return cast("Object", value)
 
 
 def as_objects(value: Json) -> list[Object]:
-    """A value that the protocol says is a list of objects."""
+    """The value as a list of objects. The protocol says that it is one."""
     return cast("list[Object]", value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher replay` tries the learner from flow to flow on visits that a log of outcomes tells of."""
+"""`ltp-switcher replay` tries the learner from flow to flow on the visits in a log of outcomes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ltp_switcher.errors import InvalidValueError
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Replay visits. Raises `InvalidValueError` where the log has none that can be compared."""
+    """Replay visits. Raises `InvalidValueError` if the log has no visits that can be compared."""
     place: Path = options.log or Path(settings(options).daemon.state_dir) / outcomes.FOLDER
     skipped = log.Skipped()
     with named(options, "outcomes"):

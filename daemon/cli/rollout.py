@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rollout`: begin a rollout in stages, show how it stands, or abort it."""
+"""`rollout`: begin a rollout in stages, show its state, or abort it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ltp_switcher.errors import ConfigError
 
 
 def rollout(options: argparse.Namespace) -> int:
-    """Do what the action says, and print how the rollout stands."""
+    """Carry out the action, and print the state of the rollout."""
     if options.units is not None and options.action != "start":
         raise ConfigError("--units", options.units, f"only with `rollout start`, not with {options.action}")
     if options.action == "start":

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def give_back(options: argparse.Namespace) -> int:
-    """Restore the default that a crashed daemon replaced; does nothing after a clean stop."""
+    """Restore the default that a crashed daemon replaced. After a clean stop there is nothing to do."""
     from ltp_switcher.daemon.service import log
     from ltp_switcher.daemon.service.default_congestion_control import Takeover
 

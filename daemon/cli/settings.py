@@ -30,7 +30,7 @@ from ltp_switcher.errors import ConfigError
 
 
 def config(options: argparse.Namespace) -> int:
-    """Print the settings with their origins, or the example file; or set or drop overrides."""
+    """Print the settings with their origins, print the example file, or set or drop overrides."""
     if options.example:
         print(example(), end="")
         return 0
@@ -61,7 +61,7 @@ def _only(found: Object, wanted: Mapping[str, Mapping[str, object]]) -> Object:
 
 
 def changes(options: argparse.Namespace) -> int:
-    """Print the last changes, undo one, or confirm those that wait."""
+    """Print the last changes, undo a change, or confirm the changes that wait."""
     if options.revert is not None:
         reverted, status = ask_to_change(options, "changes.revert", number=options.revert)
         if options.json:
@@ -89,7 +89,7 @@ def changes(options: argparse.Namespace) -> int:
 
 
 def overrides(options: argparse.Namespace) -> int:
-    """Print what was set over the configuration, or drop it."""
+    """Print the values that override the configuration, or drop them."""
     if options.action == "clear":
         found, status = ask_to_change(options, "overrides.clear")
     else:

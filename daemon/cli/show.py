@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that ask the running daemon and print its answer."""
+"""The commands that ask the running daemon and print the answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COLUMNS = (
 
 
 def status(options: argparse.Namespace) -> int:
-    """Print how the daemon stands."""
+    """Print the state of the daemon."""
     return print_object(options, as_object(ask(options, "status")))
 
 
@@ -260,7 +260,7 @@ def reload(options: argparse.Namespace) -> int:
 
 
 def version(options: argparse.Namespace) -> int:
-    """Print the versions; a daemon that does not run has none."""
+    """Print the versions. A daemon that does not run has no version."""
     found: Object = {"program": ltp_switcher.__version__, "daemon": None}
     try:
         found["daemon"] = as_object(ask(options, "version"))["version"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`token`: make, list and remove the tokens that the API takes over TCP."""
+"""`token`: make, list and remove the tokens that the API accepts over TCP."""
 
 from __future__ import annotations
 

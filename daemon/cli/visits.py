@@ -19,7 +19,7 @@ from ltp_switcher.daemon.cli.printing import (
 
 
 def visits(options: argparse.Namespace) -> int:
-    """Print the prefixes with their plans and effects, the ones seen last first."""
+    """Print the prefixes with their plans and effects, the most recently seen first."""
     params: Object = {"limit": options.limit}
     if options.prefix is not None:
         params["prefix"] = options.prefix

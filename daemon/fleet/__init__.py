@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of a site share their knowledge of the arms on prefixes, through a store of the Redis protocol."""
+"""The hosts of a site share their knowledge of the arms on prefixes, through a store that speaks the Redis
+protocol.
+"""

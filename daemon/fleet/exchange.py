@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One exchange: the lessons of this host go to the store, and the knowledge of others comes back.
+"""One exchange: the lessons of this host go to the store, and the knowledge of other hosts comes back.
 
-Nothing here waits for anything but the store and the daemon, and no flow waits for this. In each exchange:
+An exchange waits only for the store and the daemon, and no flow waits for it. It has these steps:
 
-1. The daemon tells which prefixes with traffic have learned since the last time.
-2. The stamps of these prefixes tell which of them others have written to. The host's own presence tells
+1. The daemon names the prefixes with traffic that have learned since the last exchange.
+2. The stamps of these prefixes show which of them other hosts have written to. This host's own presence shows
    whether the store has lost anything. A store that was emptied, or that failed over and lost the last
-   seconds, does not have the latest presence. Then all is written again.
-3. Lessons that say something new are written, and the presence last.
-4. Prefixes with another stamp are read, merged, and told to the daemon. After a loss they are read by the
-   next exchange. The first host that finds the loss says in the store when all others must have written, too.
-   All exchange once more at that time, and not after their usual pause. So do hosts that lost nothing.
+   seconds, does not have the latest presence. Then this host writes everything again.
+3. Lessons that say something new are written, and the presence after them.
+4. Prefixes with another stamp are read, merged, and passed on to the daemon. After a loss the next exchange
+   reads them. The first host that finds the loss writes into the store the time when all hosts must have
+   written again. At that time every host exchanges once more, even a host that lost nothing.
 
-A prefix that changes without saying anything new is read more and more seldom, down to once a minute. So
-busy prefixes of a large site cost as little as quiet ones. A prefix without traffic here is read more and
-more seldom in any case, down to once an hour.
+A prefix whose changes say nothing new is read less and less often, down to once a minute. So busy prefixes of
+a large site cost as little as quiet ones. A prefix without traffic on this host is read less and less often
+in any case, down to once an hour.
 """
 
 from __future__ import annotations
@@ -41,37 +41,41 @@ from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.errors import InvalidValueError, StoreError
 
 LIVE_S: Final = 3600.0
-"""Silence of the daemon about a prefix after which the prefix has no traffic."""
+"""Time in seconds after which a prefix that the daemon does not report counts as without traffic."""
 SELDOM_S: Final = 60.0
-"""Longest time between two reads of a prefix that changes."""
+"""Longest time between two reads of a prefix that changes, in seconds."""
 RARE_S: Final = 3600.0
-"""Longest such time where there is no traffic to the prefix here."""
+"""Longest time between two reads of a prefix without traffic on this host, in seconds."""
 AGAIN_S: Final = 600.0
-"""Each lesson is written again after this time, though nothing has changed."""
+"""Time in seconds after which each lesson is written again, even if nothing has changed."""
 SURVEY_S: Final = 30.0
-"""Time between two looks at hosts, and at prefixes without traffic here."""
+"""Time between two looks at other hosts, and at prefixes without traffic on this host, in seconds."""
 NEWEST: Final = 1024
-"""Prefixes that others wrote to last, of which this host wants to know before its first flow."""
+"""Number of prefixes with the latest writes by other hosts. This host reads them before its own first flow to
+them.
+"""
 FRESH: Final = 64
-"""Prefixes among them that are looked for in each exchange. The others are found by a survey."""
+"""Number of these newest prefixes that each exchange looks for. A survey finds the rest."""
 JITTER: Final = 0.2
-"""Share by which the pause between exchanges varies, so that hosts do not come all at once."""
+"""Share by which the pause between exchanges varies at random, so that hosts do not come all at once."""
 PAUSE_MAX: Final = 10.0
-"""Longest pause between exchanges while they fail, in periods."""
+"""Longest pause between exchanges while they fail, as a multiple of the usual period."""
 READS_MAX: Final = 512
-"""Prefixes that are read in one exchange."""
+"""Most prefixes that are read in one exchange."""
 KNOWN_MAX: Final = 8192
-"""Prefixes that are remembered here."""
+"""Most prefixes that are remembered on this host."""
 SAYS_SD: Final = 0.1
-"""A mean that moves by this share of its standard deviation says something new."""
+"""A mean says something new if it moves by more than this share of its standard deviation."""
 SAYS_VARIANCE: Final = 0.1
-"""A variance that changes by this share says something new, too."""
+"""A variance says something new if it changes by more than this share."""
 WRITTEN: Final = 1.1
-"""All hosts have written within this many of the longest pauses, the exchanges themselves among them."""
+"""Number of longest pauses in which all hosts have written, the exchanges themselves included."""
 READ_ALL_S: Final = 0.005
-"""Time of the store for all that one host reads. After a loss all hosts read, one after the other."""
+"""Time in seconds that the store needs for all reads of one host. After a loss the hosts read one after the
+other.
+"""
 TOLD_MAX_BYTES: Final = 48 * 1024
-"""Length of a request to the daemon, somewhat below the longest one."""
+"""Longest request to the daemon in bytes, somewhat below the limit."""
 SOURCES_TOLD: Final = 32
 _MARKS: Final = 1024
 """Stamps of one moment."""
@@ -89,13 +93,15 @@ class Daemon(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Effects by place, shape (ARMS,), with a variance of infinity where nothing is known."""
+    """The effects of the arms, shape (ARMS,), by the arms' places. The variance is infinite where nothing is
+    known.
+    """
 
     mean: Floats
     variance: Floats
 
     def says_more(self, before: Word | None) -> bool:
-        """Whether somebody who knows `before` would learn something."""
+        """Whether a host that knows `before` would learn something from these effects."""
         known = np.isfinite(self.variance)
         if before is None:
             return bool(known.any())
@@ -109,33 +115,33 @@ class Word:
 
 @dataclass(slots=True)
 class Prefix:
-    """The service's memory of a prefix."""
+    """The fleet service's memory of a prefix."""
 
     heard_s: float = -np.inf
-    """Time when the daemon told of it."""
+    """Time at which the daemon last reported the prefix."""
     visits: int = 0
     own: Word | None = None
     wrote: Word | None = None
-    """This host's word in the store."""
+    """The effects that this host last wrote to the store."""
     wrote_s: float = -np.inf
     stamp: float | None = None
-    """The stamp at the latest read."""
+    """The prefix's stamp at the latest read."""
     due_s: float = -np.inf
     wait_s: float = 0.0
-    """Time between two reads, which grows while nothing new is said."""
+    """Time between two reads in seconds. It grows while reads bring nothing new."""
     told: Word | None = None
-    """The word of other hosts that the daemon has."""
+    """The effects from other hosts that the daemon has."""
     lessons: dict[bytes, bytes] = field(default_factory=dict)
-    """The latest lesson of each of these hosts, the newest last."""
+    """The latest lesson of each other host, by the host's name, the newest last."""
 
 
 class Exchange:
-    """The state from one exchange to the next.
+    """The exchange of lessons, with its state from one run to the next.
 
     Args:
-        settings: names and times.
+        settings: the settings of the fleet.
         host: this host's name.
-        daemon: its control socket.
+        daemon: the daemon's control socket.
         store: the site's store.
     """
 
@@ -165,9 +171,9 @@ class Exchange:
         self.learns = False
 
     def run(self, now_s: float) -> None:
-        """Do one exchange at this Unix time. Raises `ControlError` where the daemon is away.
+        """Do one exchange at this Unix time. Raises `ControlError` if the daemon cannot be reached.
 
-        A store that is away is told to the daemon, and `error` tells why.
+        If the store cannot be reached, `error` says why, and the daemon is told.
         """
         self.error, self._whole_in_s = "", 0.0
         self._hear(now_s)
@@ -182,7 +188,9 @@ class Exchange:
         self._report(now_s)
 
     def pause_s(self, failures: int, chance: float) -> float:
-        """Time until the next exchange, after so many failures on end. `chance`: 0 to 1, by lot."""
+        """Time in seconds until the next exchange, after a number of failures in a row. `chance` is random, 0
+        to 1.
+        """
         if self._whole_in_s and not failures:
             return self._whole_in_s + READ_ALL_S * self._site_hosts * chance
         return pause_s(self._settings.period_s, failures, chance)
@@ -447,7 +455,9 @@ class Exchange:
 
 
 def pause_s(period_s: float, failures: int, chance: float) -> float:
-    """Time until the next exchange: longer and longer while they fail. `chance`: 0 to 1, by lot."""
+    """Time in seconds until the next exchange. It doubles with each failure in a row. `chance` is random, 0
+    to 1.
+    """
     longer = min(2.0 ** min(failures, 32), PAUSE_MAX)
     return period_s * longer * (1.0 + JITTER * (2.0 * chance - 1.0))
 

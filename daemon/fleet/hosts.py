@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other hosts of the site: their presence, and how well the word of each fits the others'.
+"""The other hosts of the site: their presence, and how well the lessons of each agree with the others'
+lessons.
 
-Hosts that were given one name by mistake write over each other's presence, and so find out.
+Hosts that have the same name by mistake overwrite each other's presence, and so notice the mistake.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from ltp_switcher.daemon.fleet.lesson import REFUSED, Verdict
 from ltp_switcher.daemon.settings.fleet import NAME
 
 KNOWN_MAX: Final = 256
-"""Hosts that are remembered."""
+"""Most hosts that are remembered."""
 HALF_LIFE_S: Final = 600.0
-"""Time after which a comparison counts by half."""
+"""Time after which a comparison counts by half, in seconds."""
 COMPARED_LEAST: Final = 8.0
-"""Comparisons that it takes to name a host."""
+"""Least number of comparisons before a host can be reported as disagreeing."""
 APART_SHARE: Final = 0.5
-"""Share of them in which a host that is named was far from all others."""
+"""Share of comparisons far from all other hosts above which a host is reported as disagreeing."""
 PRESENCE_MAX_BYTES: Final = 512
 NAMESAKES_MAX: Final = 64
-"""Other services of this host's name that are remembered."""
+"""Most other services with this host's name that are remembered."""
 NAMESAKE_S: Final = 60.0
-"""Time after its latest sign of life for which such a service counts."""
+"""Time in seconds for which such a service counts after its latest sign of life."""
 
 
 @dataclass(slots=True)
@@ -36,13 +37,13 @@ class Presence:
     """The sign of life that a host leaves in the store at each exchange."""
 
     instance: str
-    """A random text, made at the start of its service."""
+    """A random text that the host's service made at its start."""
     version: str
     number: int
-    """Number of the exchange."""
+    """Number of the host's latest exchange."""
     time_s: float
     lessons: int
-    """Lessons that it has written."""
+    """Number of lessons that the host has written."""
 
     def packed(self) -> bytes:
         """Return the presence as a value of the store."""
@@ -50,7 +51,7 @@ class Presence:
 
 
 def presence_of(value: bytes | None) -> Presence | None:
-    """The presence in a value of the store; None where there is none, or a damaged one."""
+    """The presence in a value of the store; None if the value is missing or damaged."""
     if value is None or len(value) > PRESENCE_MAX_BYTES:
         return None
     try:
@@ -66,13 +67,13 @@ def presence_of(value: bytes | None) -> Presence | None:
 
 @dataclass(slots=True)
 class Seen:
-    """Counts and times of one host, as this one has seen it."""
+    """Counts and times of one other host, as this host has seen it."""
 
     version: str = ""
     time_s: float = 0.0
-    """Unix time of its latest sign of life."""
+    """Unix time of the host's latest sign of life."""
     lessons: int = 0
-    """Lessons of it that were merged with others'."""
+    """Number of the host's lessons that were merged with others."""
     refused: int = 0
     other_version: int = 0
     other_model: int = 0
@@ -81,22 +82,24 @@ class Seen:
 
     @property
     def disagrees(self) -> bool:
-        """Whether it is far from all others mostly."""
+        """Whether the host is far from all other hosts in most comparisons."""
         return self.compared >= COMPARED_LEAST and self.apart > APART_SHARE * self.compared
 
 
 class Namesakes:
-    """Other services that leave their presence in this host's place.
+    """Other services that write their presence under this host's name.
 
-    A presence may also be of an earlier run of this host, when a store that failed over brings it back. A
-    service that lives writes after this host did, or comes again with a higher number.
+    A presence may also be left from an earlier run of this host, if a store that failed over brings it back.
+    A living service differs from that: it writes after this host did, or comes again with a higher number.
     """
 
     def __init__(self) -> None:
         self._met: dict[str, tuple[int, float]] = {}
 
     def lives(self, presence: Presence, wrote_s: float, now_s: float) -> bool:
-        """Whether a presence is of a service that lives; `wrote_s` is the time of this host's own."""
+        """Whether a presence comes from a living service. `wrote_s` is the time at which this host wrote its
+        own presence.
+        """
         number, seen_s = self._met.pop(presence.instance, (presence.number, -math.inf))
         found = presence.number > number or presence.time_s >= int(wrote_s)
         # The latest are last.
@@ -106,7 +109,7 @@ class Namesakes:
         return found
 
     def count(self, now_s: float) -> int:
-        """The number of those that live."""
+        """The number of living services under this host's name."""
         return sum(now_s - seen_s <= NAMESAKE_S for _, seen_s in self._met.values())
 
 
@@ -121,7 +124,9 @@ class Hosts:
         return len(self._seen)
 
     def of(self, name: bytes) -> Seen | None:
-        """A host by the name of its field; None for no possible name, or where there is no room."""
+        """The host with the name of a store field; None if the name is not allowed, or if there is no
+        room.
+        """
         text = name.decode(errors="replace")
         if not NAME.fullmatch(text):
             return None
@@ -131,14 +136,14 @@ class Hosts:
         return self._seen.setdefault(text, Seen())
 
     def met(self, presences: Mapping[bytes, bytes]) -> None:
-        """Take in what hosts left of themselves."""
+        """Take in the presences that other hosts have left in the store."""
         for name, value in presences.items():
             presence, seen = presence_of(value), self.of(name)
             if seen is not None and presence is not None:
                 seen.version, seen.time_s = presence.version[:64], float(presence.time_s)
 
     def judged(self, name: bytes, verdict: Verdict) -> None:
-        """Take in that a value of the host was none that counts."""
+        """Count a verdict about a value of the host that is not usable."""
         seen = self.of(name)
         if seen is None:
             return
@@ -147,7 +152,7 @@ class Hosts:
         seen.other_model += verdict is Verdict.OTHER_MODEL
 
     def fade(self, now_s: float) -> None:
-        """Let earlier comparisons count for less."""
+        """Reduce the weight of earlier comparisons."""
         factor = 0.5 ** (max(now_s - self._faded_s, 0.0) / HALF_LIFE_S)
         self._faded_s = now_s
         for seen in self._seen.values():
@@ -155,7 +160,7 @@ class Hosts:
             seen.apart *= factor
 
     def told(self, now_s: float, shut_out: tuple[str, ...]) -> list[Json]:
-        """The hosts as the daemon is told of them, by name."""
+        """The hosts by name, in the form in which the daemon is told of them."""
         return [
             {
                 "name": name, "version": seen.version, "age_s": round(max(now_s - seen.time_s, 0.0), 1),

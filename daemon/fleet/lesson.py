@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lesson: the knowledge of one host about the arms on a prefix, as one packed value.
 
-It is cumulative: the effects of the arms over the decision's own choice, by all visits of that host alone.
-So the newest lesson of a host stands for all before it, and writing it twice changes nothing. All lessons of
-a read become one array.
+A lesson is cumulative: it holds the effects of the arms over the decision's own choice, from all visits of
+that host alone. So the newest lesson of a host replaces all earlier ones, and writing it twice changes
+nothing. All lessons of one read become one array.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ltp_switcher.daemon.datapath.protocol import ArmId
 
 VERSION: Final = 1
 ARMS: Final = 16
-"""Places of arms in a lesson; an arm's place is its fixed id."""
+"""Number of places for arms in a lesson. The place of an arm is its fixed id."""
 AHEAD_S: Final = 3600.0
-"""Most that another host's clock may be ahead."""
+"""Most seconds by which another host's clock may be ahead."""
 DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("version", "<u2"),
@@ -36,9 +36,11 @@ DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 Lessons = npt.NDArray[np.void]
-"""`DTYPE`, shape (n,). Lessons of one model are about the same decision, with the same settings."""
+"""An array of lessons, `DTYPE`, shape (n,). Lessons with one model number are about the same decision and
+settings.
+"""
 PLACES: Final = {arm.name.lower(): int(arm) for arm in ArmId if arm != ArmId.NONE}
-"""The places of arms by name. Others, which a host loaded by name, have no place."""
+"""The place of each arm, by the arm's name. Arms that a host loaded by name have no place."""
 
 
 class Verdict(IntEnum):
@@ -46,29 +48,29 @@ class Verdict(IntEnum):
 
     USABLE = 0
     DAMAGED = 1
-    """No lesson at all."""
+    """The value is not a lesson."""
     OTHER_VERSION = 2
     OTHER_MODEL = 3
-    """About another decision: its host runs other settings."""
+    """The lesson is about another decision, because its host has other settings."""
     STALE = 4
-    """Older than what counts, or from the future."""
+    """The lesson is too old, or from the future."""
     IMPOSSIBLE = 5
-    """A number in it is outside of what rewards can be."""
+    """A number in the lesson is outside of the range of rewards."""
 
 
 REFUSED: Final = (Verdict.DAMAGED, Verdict.IMPOSSIBLE)
-"""Verdicts on values that no sound host writes."""
+"""The verdicts on values that a sound host never writes."""
 
 
 def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats) -> bytes:
-    """A lesson as a value of the store.
+    """Pack a lesson as a value of the store.
 
     Args:
-        model: number of the decision.
+        model: number of the decision and its settings.
         time_s: Unix time.
-        visits: visits from which it was learned.
+        visits: number of visits from which the lesson was learned.
         mean: effects by place, shape (ARMS,).
-        variance: shape (ARMS,), with infinity where no visit tells of the arm.
+        variance: of the effects, shape (ARMS,); infinite for an arm without visits.
     """
     made = np.zeros(1, DTYPE)
     known = np.isfinite(variance)
@@ -84,15 +86,15 @@ def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats)
 def unpack(
     values: Sequence[bytes], model: int, now_s: float, age_s: float
 ) -> tuple[Lessons, npt.NDArray[np.uint8]]:
-    """The lessons of values, and a `Verdict` on each: shape (n,) both.
+    """Unpack values into lessons, shape (n,), with a `Verdict` on each, shape (n,).
 
-    Of a value that is not usable the lesson's numbers are 0.
+    The numbers of a lesson are 0 if its value is not usable.
 
     Args:
         values: values of the store, of any content.
         model: number of this host's decision.
         now_s: Unix time.
-        age_s: age up to which a lesson counts.
+        age_s: greatest age of a lesson that counts, in seconds.
     """
     sizes = np.array([len(value) for value in values], np.int64)
     whole = sizes == DTYPE.itemsize
@@ -125,13 +127,14 @@ def unpack(
 
 
 def effects(lessons: Lessons, now_s: float) -> tuple[Floats, Floats]:
-    """Mean and variance of the effects, shape (n, ARMS), with infinity where nothing is known.
+    """The mean and the variance of the effects, each with the shape (n, ARMS). The variance is infinite where
+    nothing is known.
 
-    The variance grows with the time since the writing, so that a lesson of a host that is silent counts less
-    and less, for a host that reads it for the first time, too.
+    The variance grows with the age of a lesson. So a silent host's lesson counts less and less, even for a
+    host that reads it for the first time.
 
     Args:
-        lessons: as `unpack` gives them.
+        lessons: from `unpack`, shape (n,).
         now_s: Unix time.
     """
     variance = lessons["variance"].astype(np.float64)

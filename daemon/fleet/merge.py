@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lessons of several hosts about a prefix become one, and a host that lies moves it little.
+"""The lessons of several hosts about a prefix are merged into one, so that a host that lies moves it little.
 
-A host's word on an arm weighs one over its variance, to which the spread between hosts is added (random
-effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So of three hosts or
-more none has half of the weight, and the weighted median stays among the honest ones. About this median
-the mean is taken, in which each host counts by `FAR` standard deviations at most (one step of P. J. Huber's
-M-estimator, 1964). Where hosts differ more than they should, all are less certain (R. T. Birge 1932).
-With the word of a single host there is nothing to merge.
+The weight of a host's effect of an arm is one over its variance plus the spread between hosts (random
+effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So among three or more
+hosts none has half of the weight, and the weighted median stays among the honest hosts. The mean is taken
+about this median, and each host moves it by at most `FAR` standard deviations (one step of P. J. Huber's
+M-estimator, 1964). If hosts differ more than their variances allow, the result is less certain (R. T. Birge
+1932). The lesson of a single host needs no merging.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from ltp_switcher.daemon.choose.visits.site import SPREAD
 HOSTS_MAX: Final = 32
 """Most hosts whose lessons about a prefix are merged."""
 FAR: Final = 1.5
-"""Standard deviations from the median up to which a host counts in full."""
+"""Distance from the median, in standard deviations, up to which a host counts in full."""
 APART: Final = 4.0
-"""Standard deviations from the other hosts beyond which a host disagrees with them."""
+"""Distance from the other hosts, in standard deviations, beyond which a host disagrees with them."""
 SMALL: Final = 5
-"""Hosts of a site from which on one host's word is not enough. It takes `QUORUM` hosts to outvote a liar."""
+"""Number of hosts in a site from which one host's lesson is not enough. It takes `QUORUM` hosts to outvote a
+liar.
+"""
 QUORUM: Final = 3
 
 
@@ -35,24 +37,24 @@ class Merged:
     """The hosts' joint knowledge of p prefixes and k arms."""
 
     mean: Floats
-    """Shape (p, k)."""
+    """Merged effects, shape (p, k)."""
     variance: Floats
-    """Shape (p, k), with infinity where too few hosts know anything."""
+    """Variance of the merged effects, shape (p, k); infinite where too few hosts know anything."""
     hosts: Ints
-    """Hosts that know of the arm, shape (p, k)."""
+    """Number of hosts that know the arm, shape (p, k)."""
     compared: Bools
-    """True where a host's word could be compared with others', shape (p, hosts, k)."""
+    """True where a host's effect could be compared with other hosts', shape (p, hosts, k)."""
     apart: Bools
-    """True where a host disagrees with the others, shape (p, hosts, k)."""
+    """True where a host disagrees with the other hosts, shape (p, hosts, k)."""
 
 
 def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
-    """Merge lessons.
+    """Merge the lessons of several hosts.
 
     Args:
-        mean: shape (p, hosts, k).
-        variance: shape (p, hosts, k), with infinity where a host knows nothing.
-        quorum: hosts that have to know of an arm before their word counts.
+        mean: effects by prefix, host and arm, shape (p, hosts, k).
+        variance: of the effects, shape (p, hosts, k); infinite where a host knows nothing.
+        quorum: number of hosts that have to know an arm before their lessons count.
     """
     known = np.isfinite(variance)
     hosts = known.sum(axis=1)
@@ -77,7 +79,7 @@ def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
 
 
 def quorum(hosts: int) -> int:
-    """The hosts that have to know of an arm, in a site of so many hosts, this one included."""
+    """The number of hosts that have to know an arm, in a site of `hosts` hosts, this host included."""
     return 1 if hosts < SMALL else QUORUM
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger("ltp_switcher.fleet")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit status."""
+    """Run the program; return its exit status."""
     options = parser().parse_args(arguments)
     try:
         config = load(options.config, os.environ)
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def serve(settings: FleetSection, control_socket: str) -> None:
-    """Exchange until SIGTERM or SIGINT. Raises `LtpSwitcherError` where this can never work."""
+    """Exchange until SIGTERM or SIGINT. Raises `LtpSwitcherError` if no exchange can ever work."""
     try:
         # The client library is needed here alone.
         from ltp_switcher.daemon.fleet.exchange import Exchange
@@ -96,7 +96,7 @@ def serve(settings: FleetSection, control_socket: str) -> None:
 
 
 def host_name(settings: FleetSection) -> str:
-    """The name of this host in the site. Raises `ConfigError` where the machine's cannot be it."""
+    """The name of this host in the site. Raises `ConfigError` if the machine's name cannot serve as one."""
     name = settings.host or socket.gethostname()
     if not NAME.fullmatch(name):
         raise ConfigError("fleet.host", name, "letters, digits, dots, dashes, underscores; set another one")
@@ -104,7 +104,7 @@ def host_name(settings: FleetSection) -> str:
 
 
 def password() -> str:
-    """The store's password, which the service manager hands over; empty where there is none."""
+    """The store's password, which the service manager hands over; empty if there is none."""
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     if not folder:
         return ""
@@ -116,7 +116,7 @@ def password() -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(
         prog="ltp-switcher-fleet",
         description="Share lessons about arms with the other hosts of a site; see section [fleet].",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store: the lessons of a site's hosts, on a server of the Redis protocol (Valkey, or Redis 6.2 on).
 
-Its keys, all below `ltp-switcher:SITE:`:
+The store's keys, all below `ltp-switcher:SITE:`, are:
 
     lessons:PREFIX   hash, a field for each host with its lesson; it ends when all hosts were silent for long
     stamps           sorted set: a number for each prefix, which every write changes; the newest are highest
@@ -34,13 +34,13 @@ Client = TypeVar("Client", Valkey, ValkeyCluster)
 Item = TypeVar("Item")
 
 TIMEOUT_S: Final = 2.0
-"""The store has to answer within this time."""
+"""Time in which the store has to answer, in seconds."""
 BATCH: Final = 256
-"""Prefixes of one pipeline."""
+"""Number of prefixes in one pipeline."""
 STAMPS_MAX: Final = 65_536
-"""Prefixes whose stamps are kept, the newest ones."""
+"""Most prefixes whose stamps are kept, the newest ones."""
 HOSTS_SHOWN: Final = 64
-"""Hosts whose presence is read at a time, drawn by chance where there are more."""
+"""Most hosts whose presence is read at a time. If there are more, chance draws them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,21 @@ class Look:
     """The changes in the store, without the lessons themselves."""
 
     stamps: list[float | None]
-    """The stamp of each prefix; None where the store knows nothing of it."""
+    """The stamp of each prefix; None if the store has no lesson about it."""
     presence: bytes | None
-    """This host's own sign of life, as the store has it."""
+    """This host's own presence, as the store has it."""
     whole_s: float
-    """Unix time when all hosts have written again after a loss, as the first finder set it; 0 without one."""
+    """Unix time when all hosts will have written again after a loss, as the first finder set it; 0 without a
+    loss.
+    """
 
 
 class Store:
-    """The lessons and hosts of a site. Every method raises `StoreError`, and connects where it has to.
+    """The lessons and hosts of a site. Every method connects if needed, and raises `StoreError`.
 
     Args:
-        settings: where the store is, and how to reach it.
-        password: empty for none.
+        settings: the store's addresses, and how to reach them.
+        password: the store's password; empty for none.
     """
 
     def __init__(self, settings: FleetSection, password: str = "") -> None:
@@ -71,11 +73,11 @@ class Store:
 
     @property
     def address(self) -> str:
-        """The store's addresses, for people."""
+        """The store's addresses, in words."""
         return ", ".join(self._settings.store)
 
     def look(self, prefixes: Sequence[str], host: str) -> Look:
-        """The stamps of prefixes, the presence of a host, and whether another host has found a loss."""
+        """The stamps of prefixes, a host's presence, and whether another host has found a loss."""
         stamps: list[float | None] = []
         for batch in _batches(prefixes):
             (found,) = self._ask(("ZMSCORE", f"{self._space}stamps", *batch))

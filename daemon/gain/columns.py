@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the decision log that a report needs, in memory, brought up to date with the files.
+"""The parts of the decision log that a report needs, kept in memory and updated from the files.
 
-A row of 271 bytes takes some 100 here: the prefix is a number, and no place is kept for RTT samples that a
-row has not.
+A row of 271 bytes takes some 100 bytes here: the prefix is a number, and RTT samples that a row lacks take no
+room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Rows
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 BYTES_MAX: Final = 800_000_000
-"""Size up to which the newest files of a log are read. They take some 350 MB of memory."""
+"""Total size in bytes of the newest files of a log that are read. They take some 350 MB of memory."""
 _DTYPES: Final = {
     **{name: ROW_DTYPE[name] for name in (
         "time_s", "duration_s", "busy_s", "cookie", "arm", "ran", "kind", "group", "active", "ended",
@@ -43,7 +43,9 @@ class _Numbers(dict[bytes, int]):
 
 
 class Columns:
-    """Rows of a decision log, oldest first. Each array has the shape (n,), and the meaning of `ROW_DTYPE`."""
+    """Rows of a decision log, oldest first. Each array has the shape (n,), and means the same as in
+    `ROW_DTYPE`.
+    """
 
     time_s: Floats
     duration_s: Float32s
@@ -63,13 +65,13 @@ class Columns:
     lost: Float32s
     life_s: Float32s
     prefix: NDArray[np.int32]
-    """Place of each row's prefix in `prefixes`."""
+    """Index of each row's prefix in `prefixes`."""
     samples: NDArray[np.uint8]
-    """How many RTT samples the row has."""
+    """Number of RTT samples of each row."""
 
     def __init__(self) -> None:
         self.prefixes = _Numbers()
-        """Numbers of the prefixes, in the order of their first rows."""
+        """Number of each prefix, in the order in which their first rows came."""
         self._size = self._n_rtt = 0
         self._store: dict[str, NDArray[np.generic]] = {
             name: np.empty(0, dtype) for name, dtype in _DTYPES.items()
@@ -79,7 +81,7 @@ class Columns:
 
     @classmethod
     def of(cls, rows: Rows) -> Columns:
-        """The columns of these rows, shape (n,)."""
+        """Make the columns of these rows, shape (n,)."""
         made = cls()
         made.append(rows)
         return made
@@ -89,11 +91,11 @@ class Columns:
 
     @property
     def rtt_us(self) -> Float32s:
-        """The RTT samples of all rows, one row after the other."""
+        """The RTT samples of all rows in µs, one row after the other."""
         return self._rtt_us[: self._n_rtt]
 
     def reserve(self, rows: int) -> None:
-        """Have room for so many rows. Room that is not used takes no memory."""
+        """Reserve room for `size` rows. Room that is not used takes no memory."""
         if rows > len(self._store["prefix"]):
             for name, values in self._store.items():
                 self._store[name] = _roomy(values, self._size, rows)
@@ -120,7 +122,7 @@ class Columns:
         self._show()
 
     def drop(self, rows: int) -> None:
-        """Forget the oldest rows, and the prefixes that no other row has."""
+        """Forget the oldest rows, and prefixes that no other row has."""
         gone = int(self.samples[:rows].sum(dtype=np.int64))
         self._rtt_us[: self._n_rtt - gone] = self._rtt_us[gone : self._n_rtt]
         for values in self._store.values():
@@ -144,7 +146,7 @@ def _roomy(values: NDArray[Scalar], used: int, size: int) -> NDArray[Scalar]:
 
 
 class KeptLog:
-    """The columns of a log's folder, or of one file of it."""
+    """The columns of a log's folder, or of one file of the log."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -159,13 +161,13 @@ class KeptLog:
 
     @property
     def skipped(self) -> Skipped:
-        """Counts of the parts that could not be read."""
+        """Counts of the parts of the log that could not be read."""
         return self._reader.skipped
 
     def refresh(self) -> bool:
-        """Take in what was added to the log, and leave what made room for it. Returns whether there was any.
+        """Add the log's new rows, and drop rows that the log has deleted. Returns whether anything changed.
 
-        Raises `ArtifactError` where nothing can be read, or the names of the arms cannot.
+        Raises `ArtifactError` if nothing can be read, or if the names of the arms cannot.
         """
         before, skipped = len(self.columns), self.skipped if self._rows else None
         self.columns.reserve(before + self._reader.bytes_ahead() // ROW_DTYPE.itemsize)

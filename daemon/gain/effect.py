@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from ltp_switcher.arrays import Bools, Floats, Indices, Int32s, Ints
 
 CLUSTERS_MIN: Final = 4
-"""Fewest units in a group that give an interval."""
+"""Least number of units in a group for which there is an interval."""
 WINDOW: Final = 6
-"""Blocks of a switchback that are compared with each other: load drifts, but little within these."""
+"""Number of a switchback's blocks that are compared with each other. Load drifts, but little within so few
+blocks.
+"""
 _DRAWS: Final = 999
 """Other draws of the groups that randomisation inference compares the real one with."""
 _LARGE: Final = 300
@@ -37,7 +39,7 @@ _Values = Callable[[slice], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Treated minus control, the ends of its 95 % interval, and the units of each group."""
+    """Treated minus control, with the ends of the 95 % interval and the number of units in each group."""
 
     value: float
     lower: float
@@ -59,9 +61,9 @@ def t_quantile(freedom: float) -> float:
 
 
 def numbered(values: NDArray[np.integer]) -> tuple[Ints, Int32s]:
-    """The distinct numbers of an array of shape (n,), ascending, and the place of each value among them.
+    """The distinct numbers of an array of shape (n,), ascending, and the index of each value among them.
 
-    `numpy.unique` sorts for it. Numbers that lie close together need no sorting.
+    `numpy.unique` would sort. Numbers that lie close together need no sorting.
     """
     if not values.size:
         return np.empty(0, np.int64), np.empty(0, np.int32)
@@ -75,7 +77,8 @@ def numbered(values: NDArray[np.integer]) -> tuple[Ints, Int32s]:
 
 
 def difference(values: Floats, treated: Bools) -> Effect | None:
-    """The difference of the groups' means over independent units (Welch's t); None with too few units.
+    """The difference of the groups' means over independent units (Welch's t); None if there are too few
+    units.
 
     Args:
         values: one for each unit, shape (units,).
@@ -92,12 +95,13 @@ def difference(values: Floats, treated: Bools) -> Effect | None:
 
 
 def drawn(values: Floats, treated: Bools, before: Floats | None = None) -> Effect | None:
-    """The effect of a holdback, whose units got their group by lot; None with too few units.
+    """The effect of a holdback, whose units were assigned to groups at random; None if there are too few
+    units.
 
-    Where the units' values from before the experiment are known, they explain part of the differences
-    between units, and the interval shrinks (CUPED; Deng et al., WSDM 2013). In small groups the interval is
-    that of randomisation inference: all effects that the other draws of the groups do not contradict, with
-    Welch's t as the statistic. So skewed values, such as shares of retransmits, are no matter.
+    If the units' values from before the experiment are known, they explain part of the differences between
+    units, and the interval shrinks (CUPED; Deng et al., WSDM 2013). Small groups get the interval of
+    randomisation inference: all effects that other draws of the groups do not contradict, with Welch's t as
+    the statistic. So skewed values, such as shares of retransmits, do no harm.
 
     Args:
         values: one for each unit, shape (units,).
@@ -187,21 +191,22 @@ class _Draws:
 
 
 class Switchback:
-    """The cells of a switchback, a prefix in a time block each, and what the treatment changed in them.
+    """The cells of a switchback, and the effect of the treatment on their values. A cell is a prefix in a
+    time block.
 
-    The effect is that within prefixes, between blocks: a regression on the treatment with one level for each
-    prefix and one for each `WINDOW` blocks, so that neither another mix of destinations nor the hour's load
-    is an effect. The errors are those of clusters, the blocks: all flows of a block share its luck. They
-    allow for few blocks, as HC2 and the degrees of freedom of Satterthwaite do, with each block's leverage
-    (Bell and McCaffrey, 2002).
+    The effect is estimated within prefixes, between blocks. A regression on the treatment has one level for
+    each prefix and one for each `WINDOW` blocks. So neither another mix of destinations nor the hour's load
+    counts as an effect. Blocks are the clusters of the errors, because all flows of a block share its luck.
+    The errors are right for few blocks, too: they use HC2 with each block's leverage and Satterthwaite's
+    degrees of freedom (Bell and McCaffrey, 2002).
 
-    There may be as many cells as rows of the log. So what is computed of them is computed for a part at a
-    time, which fits the processor's cache, and is not kept.
+    There may be as many cells as rows of the log. So their values are computed for one part at a time, which
+    fits the processor's cache, and are not kept.
 
     Args:
-        treated: the block's group, shape (n,).
-        block: number of the time block, shape (n,).
-        prefix: number of the prefix from 0 on, ascending and without a gap, shape (n,).
+        treated: whether the cell's block is treated, shape (n,).
+        block: number of the cell's time block, shape (n,).
+        prefix: number of the cell's prefix from 0 on, ascending and without a gap, shape (n,).
     """
 
     def __init__(self, treated: Bools, block: NDArray[np.integer], prefix: NDArray[np.integer]) -> None:
@@ -228,7 +233,7 @@ class Switchback:
             first = last
 
     def effect(self, values: Floats) -> Effect | None:
-        """The effect on the cells' values, shape (n,); None with too few blocks."""
+        """The effect on the cells' values, shape (n,); None if there are too few blocks."""
         treated, control = self._treated, self._blocks - self._treated
         if min(treated, control, self._freedom) < CLUSTERS_MIN:
             return None
@@ -292,7 +297,9 @@ class Switchback:
 
 
 def mean(values: Floats) -> tuple[float, float, float] | None:
-    """The mean of independent units, shape (units,), and its interval's ends; None with too few units."""
+    """The mean of independent units, shape (units,), and the ends of its interval; None if there are too few
+    units.
+    """
     if values.size < CLUSTERS_MIN:
         return None
     half = t_quantile(values.size - 1) * values.std(ddof=1) / np.sqrt(values.size)

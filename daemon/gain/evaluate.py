@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimate the reward of another policy, from logged decisions and their propensities.
+"""Estimates the reward of another policy from logged decisions and their propensities.
 
-IPS (inverse propensity scoring) weighs each logged reward by the chance of its arm under the other policy
-over that under the logged one. It is unbiased where the logged policy gave every arm that the other one
-takes a chance. SNIPS divides by the sum of the weights: a small bias, and a much smaller variance
-(Swaminathan and Joachims, NIPS 2015).
+IPS (inverse propensity scoring) weights each logged reward by a ratio: the probability of its arm under the
+other policy over the probability under the logged one. IPS is unbiased if the logged policy could draw every
+arm that the other policy takes. SNIPS divides by the sum of the weights, for a small bias and a much smaller
+variance (Swaminathan and Joachims, NIPS 2015).
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A policy's mean reward (Eq. 1, 0 to 1), and what the estimate rests on.
+    """A policy's mean reward (Mutant Eq. 1, 0 to 1), and the size of the sample behind it.
 
-    decisions: logged ones that count. without_reward: those left out because their time was too short.
-    effective: (sum of weights)^2 / sum of squared weights. clusters, of: what counts as independent.
+    decisions: number of logged decisions that count. without_reward: number of decisions left out because
+    they were too short. effective: (sum of weights)^2 / sum of squared weights. clusters: number of
+    independent units. of: name of such a unit.
     """
 
     policy: str
@@ -56,12 +57,12 @@ class Evaluation:
 
 
 def evaluate(rows: Rows, policy: str, names: dict[int, str]) -> Evaluation:
-    """The mean reward of a policy.
+    """Estimate the mean reward of a policy.
 
     Args:
-        rows: decisions, shape (n,). Only those count that the daemon carried out, and that neither an
-            operator, nor an experiment, nor team selection took out of its hands.
-        policy: the name of an arm, for always this arm; `uniform`, for all arms of the pool alike; `policy`,
+        rows: decisions, shape (n,). A decision counts if the daemon carried it out, and if no operator,
+            experiment or team selection made it.
+        policy: the name of an arm for always this arm, `uniform` for all arms of the pool alike, or `policy`
             for the daemon's own choice without exploration.
         names: names of the arms by id.
 

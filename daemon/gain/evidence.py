@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sequential test for an experiment that is looked at as often as anybody likes.
+"""A sequential test that stays valid however often its experiment is looked at.
 
-The experiment comes in rounds. In a round each unit has some time blocks, and a lot says which of them are
-treated, so many of so many. Chance alone decides that, so no assumption about the traffic is needed: load
-that drifts, blocks that resemble their neighbours, skewed or heavy-tailed goodput are no matter.
+The experiment comes in rounds. In a round each unit has a fixed number of time blocks, and a lot chooses a
+fixed number of them for treatment. Because chance alone decides, no assumption about the traffic is needed.
+Load may drift, blocks may resemble their neighbours, and goodput may be skewed or heavy-tailed.
 
-Suppose that the treatment changes goodput by a given factor. Taken out of the treated blocks, that leaves
-values which do not depend on the lot (Fisher, 1935). Their ranks within the unit's round are the scores,
-as in the stratified rank test of van Elteren (1960). A bet on low ranks of the treated blocks pays
+Suppose that the treatment changes goodput by a given factor. If the treated blocks are divided by this
+factor, the remaining values do not depend on the lot (Fisher, 1935). Their ranks within the unit's round are
+the scores, as in the stratified rank test of van Elteren (1960). A bet on low ranks of the treated blocks
+pays
 
     exp(-b W) / E[exp(-b W')],    W: sum of the treated blocks' scores, W': the same under another lot,
 
 which is 1 in expectation where the supposition holds. So the product of the bets of all rounds is a test
-martingale: it ever reaches 1/a with a probability of a at most (Ville, 1939). The mean over several b is
-one, too (mixtures: Robbins, 1970), and no variance must be known. A supposed effect that is above the truth
-is contradicted by low ranks, one below it by high ranks. The effects that nothing has contradicted are a
-confidence sequence (Howard et al., Annals of Statistics 2021; by lots: Ham, Bojinov, Lindon and Tingley,
-"Design-based confidence sequences", 2022; test martingales: Ramdas et al., Statistical Science 2023). It
-holds for the effect of every block being at least, or at most, the supposed one (Caughey et al., 2023).
+martingale: it ever reaches 1/a with a probability of a at most (Ville, 1939). The mean over several b is a
+test martingale, too (mixtures: Robbins, 1970), and no variance must be known. Low ranks contradict a supposed
+effect that is above the truth, and high ranks one that is below it. The effects that nothing has contradicted
+are a confidence sequence (Howard et al., Annals of Statistics 2021; by lots: Ham, Bojinov, Lindon and
+Tingley, "Design-based confidence sequences", 2022; test martingales: Ramdas et al., Statistical Science
+2023). It holds for the effect of every block being at least, or at most, the supposed one (Caughey et al.,
+2023).
 """
 
 from __future__ import annotations
@@ -32,23 +34,23 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats
 
 ERROR: Final = 0.05
-"""Chance that the confidence sequence ever leaves out the true effect. Either side has half of it."""
+"""Probability that the confidence sequence ever leaves out the true effect. Each side has half of it."""
 BETS: Final[Floats] = 2.0 ** np.arange(-4, 2, dtype=np.float64)
-"""Sizes of the bets, b: an effect of `b` standard deviations of the noise is found best with the bet b."""
+"""Sizes b of the bets. The bet b finds an effect of b standard deviations of the noise best."""
 _BOTH: Final[Floats] = np.concatenate([BETS, -BETS])
 PROOF: Final = math.log(2 / ERROR)
-"""A supposed effect is contradicted once the logarithm of its martingale has reached this."""
+"""The logarithm of a martingale at which the supposed effect counts as contradicted."""
 _SMALLEST: Final = 2
 """Blocks with traffic that a unit needs to be compared with itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The goodput of a round, by prefix and block.
+    """The goodput of one round, by prefix and block.
 
     logs: logarithm of the goodput of each prefix and block, shape (prefixes, blocks); NaN without traffic.
-    treated: whether each prefix was treated in each block, the same shape.
-    together: whether one lot decided for all prefixes, so that they are one unit.
+    treated: whether each prefix was treated in each block, shape (prefixes, blocks). together: whether one
+    lot decided for all prefixes, so that all prefixes are one unit.
     """
 
     logs: Floats
@@ -56,21 +58,22 @@ class Round:
     together: bool
 
     def without(self, effect: float) -> Round:
-        """The round as it were if the treatment had not had this relative effect on goodput."""
+        """The round as it would be if the treatment had not had this relative effect on goodput."""
         return self._changed(-math.log1p(effect), self.treated)
 
     def redrawn(self, effect: float, treated: Bools) -> Round:
-        """The round with this effect put into the blocks of another lot, which counts from now on."""
+        """The round with this effect moved into the blocks of another lot, which counts from now on."""
         return self._changed(math.log1p(effect), treated)
 
     def _changed(self, by: float, treated: Bools) -> Round:
         return Round(self.logs + np.where(treated, by, 0.0), treated, self.together)
 
     def values(self) -> tuple[Floats, Bools]:
-        """The units' values by block, NaN without one, and which are treated; both of shape (units, blocks).
+        """The units' values by block, NaN where missing, and whether each is treated; both have the shape
+        (units, blocks).
 
-        A prefix's own level is taken out. Where prefixes have lots of their own, the load that they share
-        in a block is taken out, too. Where one lot decided for all, that load is the value.
+        The level of each prefix is subtracted. If prefixes have lots of their own, the load that they share
+        in a block is subtracted, too. If one lot decided for all, this shared load is the value.
         """
         known = np.isfinite(self.logs)
         own = self.logs - _mean(self.logs, known, 1)
@@ -89,14 +92,14 @@ def _mean(values: Floats, known: Bools, axis: int) -> Floats:
 
 
 def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
-    """Logarithms of what bets on low ranks of the treated blocks have paid, shape (bets,).
+    """Logarithms of the payments of bets on low ranks of the treated blocks, shape (bets,).
 
-    A bet below 0 is on high ranks. Blocks without a value count for nothing: among the others each choice of
-    as many is as likely.
+    A bet below 0 is on high ranks. Blocks without a value do not count. Among the blocks with a value, all
+    choices of the same number of treated blocks are equally likely.
 
     Args:
-        values: values of units by block, shape (units, blocks); NaN without one.
-        treated: whether each unit was treated in each block, the same shape.
+        values: values of units by block, shape (units, blocks); NaN where missing.
+        treated: whether each unit was treated in each block, shape (units, blocks).
         bets: sizes of the bets, shape (bets,).
     """
     known = np.isfinite(values)
@@ -132,7 +135,7 @@ def _sums_of_products(weights: Floats, largest: int) -> Floats:
 
 
 class Evidence:
-    """Tells which relative effects on goodput the rounds have contradicted.
+    """The evidence of the rounds so far: the relative effects on goodput that they have contradicted.
 
     Args:
         effects: the supposed effects, each above -1.
@@ -147,20 +150,20 @@ class Evidence:
         """The greatest logarithm of the martingales so far."""
 
     def take(self, found: Round, at: int) -> None:
-        """Let a round speak about the effect at a place of `effects`."""
+        """Add the evidence of a round about the effect `effects[at]`."""
         values, treated = found.without(float(self.effects[at])).values()
         self._logs[at] += log_bets(values, treated, _BOTH).reshape(2, -1)
         self._most[at] = np.maximum(self._most[at], _log_mean_exp(self._logs[at]))
 
     @property
     def lower(self) -> float | None:
-        """The greatest effect that the truth is proven to exceed; None before the first proof."""
+        """The greatest effect that the true one is proven to exceed; None before the first proof."""
         beyond = self.effects[self._most[:, 1] >= PROOF]
         return float(beyond.max()) if beyond.size else None
 
     @property
     def upper(self) -> float | None:
-        """The least effect that the truth is proven to stay below; None before the first proof."""
+        """The least effect that the true one is proven to stay below; None before the first proof."""
         beyond = self.effects[self._most[:, 0] >= PROOF]
         return float(beyond.min()) if beyond.size else None
 
@@ -172,7 +175,7 @@ class Evidence:
         """Go on from arrays that `arrays` returned.
 
         Raises:
-            ValueError: they have other shapes or effects, or values that are not finite.
+            ValueError: the arrays have other shapes or effects, or values that are not finite.
         """
         for name, own in self.arrays().items():
             if arrays[name].shape != own.shape or not np.isfinite(arrays[name]).all():
@@ -189,7 +192,7 @@ def _log_mean_exp(logs: Floats) -> Floats:
 
 
 class Power:
-    """How fast an effect of this size would be proven at the noise that the rounds have shown."""
+    """An estimate of the time to prove an effect of a given size, at the noise that the rounds have shown."""
 
     def __init__(self, effect: float, seed: int) -> None:
         self._effect = effect
@@ -198,7 +201,7 @@ class Power:
         self._rounds = 0
 
     def take(self, found: Round, draws: int) -> None:
-        """Put the effect into a round by other lots, and see what the bets would have paid."""
+        """Put the effect into a round with other lots, and add the payments that the bets would have had."""
         for _ in range(draws):
             lots = self._rng.permuted(found.treated[:1] if found.together else found.treated, axis=1)
             values, treated = found.redrawn(self._effect, np.broadcast_to(lots, found.logs.shape)).values()
@@ -208,7 +211,9 @@ class Power:
 
     @property
     def seen(self) -> Floats:
-        """Payments of the bets, and the number of rounds, shape (bets + 1,). A kept one may be put back."""
+        """Payments of the bets, then the number of rounds, shape (bets + 1,). A saved value may be
+        set again.
+        """
         return np.append(self._gain, self._rounds)
 
     @seen.setter
@@ -219,7 +224,7 @@ class Power:
 
     @property
     def rounds(self) -> float | None:
-        """Rounds until the effect is proven, about; None if not known."""
+        """Estimated number of rounds until the effect is proven; None if not known."""
         if not self._rounds or self._gain.max() <= 0:
             return None
         # The best bet has to make up for the others, too.

@@ -26,16 +26,16 @@ _ARMS: Final = ("arm", "policy_arm", "ran")
 def export(
     parts: Iterable[Rows], names: Mapping[int, str], path: Path, tell: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Write rows to a file whose ending says its form.
+    """Write rows to a file. The file's ending chooses the format.
 
     Args:
-        parts: the rows, shape (n,) each.
+        parts: the rows in parts, each with the shape (n,).
         names: names of the arms by id.
-        path: the file. It is there as a whole or not at all.
-        tell: hears after each part how many rows are written.
+        path: the file. It is written as a whole or not at all.
+        tell: is called after each part with the number of rows written so far.
 
     Raises:
-        ConfigError: the ending is none of `ENDINGS`.
+        ConfigError: the file's ending is not in `ENDINGS`.
         ExportError: the file cannot be written, or pyarrow is not installed.
     """
     if path.suffix not in ENDINGS:

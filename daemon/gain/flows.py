@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The effect of an experiment on the value of flows, by the log of outcomes: overall and by size class.
+"""The effect of an experiment on the value of flows, overall and by size class. It comes from the log of
+outcomes.
 
-A flow belongs to the group and the time block of its birth, whatever its arm was later. Flows that the
-decision log never had count, too. The statistics are the report's: the unit is a prefix or a time block.
+A flow belongs to the group and the time block of its birth, whatever its arm was later. Flows that are not in
+the decision log count, too. As in the report, the statistical unit is a prefix or a time block.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from ltp_switcher.errors import ArtifactError
 log = logging.getLogger(__name__)
 
 ALL: Final = "all"
-"""The key of the effect on all flows, beside those of the size classes."""
+"""The key of the effect on all flows. The other keys are size classes."""
 BYTES_MAX: Final = 256_000_000
-"""Size up to which the newest files of the log are read. Half of it is kept in memory."""
+"""Total size in bytes of the log's newest files that are read. Half of it is kept in memory."""
 _OUTCOME: Final = OUTCOME_ROW["outcome"]
 _FLOW_DTYPE: Final = np.dtype(
     [
@@ -42,7 +43,7 @@ _FLOW_DTYPE: Final = np.dtype(
 
 
 class KeptFlows:
-    """The outcomes of a log's folder, in memory, brought up to date with the files.
+    """The outcomes of a log's folder, kept in memory and updated from the files.
 
     Args:
         decisions: the folder of the log of decisions, or a file in it. The log of outcomes lies beside it.
@@ -55,19 +56,20 @@ class KeptFlows:
 
     @property
     def skipped(self) -> Skipped:
-        """Counts of the parts that could not be read."""
+        """Counts of the parts of the log that could not be read."""
         return self._reader.skipped
 
     @property
     def rows(self) -> OutcomeRows:
-        """The parts of the outcomes that `effects` takes, oldest first, shape (n,)."""
+        """The outcomes, oldest first, shape (n,), with the fields that `effects` takes."""
         parts = (part for of_file in self._parts.values() for part in of_file)
         return np.concatenate([np.zeros(0, _FLOW_DTYPE), *parts])
 
     def refresh(self) -> bool:
-        """Take in what was added to the log, and leave what made room for it. Returns whether there was any.
+        """Add the log's new outcomes, and drop outcomes that the log has deleted. Returns whether anything
+        changed.
 
-        A daemon may keep no log of outcomes. Then there is nothing.
+        A daemon may keep no log of outcomes. Then there are no rows.
         """
         changed = False
         try:
@@ -94,15 +96,16 @@ def _of_flows(rows: OutcomeRows) -> OutcomeRows:
 
 
 def effects(rows: OutcomeRows, since_s: float = 0.0) -> dict[str, Effect | None]:
-    """The relative change of a flow's reward by the daemon's choices, for `ALL` and each size class.
+    """The relative change of a flow's reward that the daemon's choices cause, for `ALL` and each size class.
 
-    It is the change of the values' mean (`value.of`), as a factor of the reward. Each flow counts once, by
-    its information. Empty where no outcome is of an experiment; None where there are too few units.
+    The change of the mean value (`value.of`) is given as a factor of the reward. Each flow counts once,
+    weighted by its information. The result is empty if no outcome belongs to an experiment. An effect is None
+    if there are too few units.
 
     Args:
-        rows: outcomes of the whole log, in the order of writing, shape (n,). Those from before the
-            experiment tell how the prefixes of a holdback differ.
-        since_s: outcomes before this Unix time count for nothing else.
+        rows: outcomes of the whole log, in the order of writing, shape (n,). Outcomes from before the
+            experiment show how the prefixes of a holdback differ.
+        since_s: Unix time. Earlier outcomes only show how prefixes differ.
     """
     rows = rows[latest(rows["outcome"])]
     in_trial = np.isin(rows["group"], (Group.TREATED, Group.CONTROL))

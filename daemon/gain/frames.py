@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames: pieces of a file that are checked when they are read, and found again behind any damage.
+"""Frames: pieces of a file that are checked when they are read. A reader finds the next frame after any
+damage.
 
 A frame is a header and its content. The header is little-endian: a mark (8 bytes), the layout of the content
 (u32), its length in bytes (u32), the frame's number in its file from 0 on (u64), the content's CRC-32 (u32),
-and the CRC-32 of the header up to here (u32). A reader that meets anything else goes on at the next mark.
+and the CRC-32 of the header up to here (u32). A reader that finds other bytes goes on at the next mark.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 CONTENT_MAX: Final = 1 << 20
-"""Bytes of content. A header that names more is no header."""
+"""Most bytes of content in a frame. A header that gives more counts as damage."""
 _MARK: Final = b"\x89LTPfrm\n"
 """Mark of a header. The first byte is no ASCII, and the last one shows a conversion of line ends."""
 _HEADER: Final = struct.Struct("<8sIIQI")
@@ -24,33 +25,34 @@ HEADER_BYTES: Final = _HEADER.size + _CRC.size
 
 
 def packed(layout: int, number: int, content: bytes) -> bytes:
-    """A frame of at most `CONTENT_MAX` bytes of content."""
+    """Pack at most `CONTENT_MAX` bytes of content into a frame."""
     header = _HEADER.pack(_MARK, layout, len(content), number, zlib.crc32(content))
     return header + _CRC.pack(zlib.crc32(header)) + content
 
 
 @dataclass(slots=True)
 class Scan:
-    """How far a file has been read."""
+    """A reader's progress in a file."""
 
     offset: int = 0
-    """Bytes that need not be read again."""
+    """Number of bytes from the beginning that need not be read again."""
     damaged: int = 0
-    """Frames that are lost: by their missing numbers, and at least one for each unreadable stretch."""
+    """Number of lost frames, from gaps in their numbers, and at least one for each unreadable stretch."""
     lost: bool = False
-    """Whether the last bytes before `offset` were not readable; `damaged` does not count them yet."""
+    """Whether the last bytes before `offset` were not readable. `damaged` does not count these yet."""
     _number: int = 0
     """Number of the next frame."""
 
     @property
     def nothing(self) -> bool:
-        """Whether no frame was found in bytes that there were."""
+        """Whether there were bytes, but no frame was found in them."""
         return not self._number and (self.lost or self.damaged > 0)
 
     def frames(self, data: bytes, *, final: bool) -> Iterator[tuple[int, memoryview]]:
-        """Layout and content of the frames in the bytes from `offset` on.
+        """The layout and content of each frame in the bytes from `offset` on.
 
-        Moves `offset` on. Where more bytes may come (not `final`), it stops before an unfinished frame.
+        Reading moves `offset` on. If more bytes may come (`final` is false), reading stops before an
+        unfinished frame.
         """
         view, at = memoryview(data), 0
         while at < len(data):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log on disk, of decisions or others: framed rows, written in a thread, rotated, bounded in size.
+"""A log on disk, of decisions or outcomes. A thread writes framed rows; files are rotated and bounded in
+size.
 
 Files are numbered, and rows are in the order in which they were written, whatever the clock says. A frame
-(`frames`) holds the rows of a second or so. One that is damaged is counted and left out.
+(`frames`) holds the rows of about a second. A damaged frame is counted and left out.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ltp_switcher.files import write_atomically
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "decisions"
-"""The log's place in the state directory."""
+"""The log's folder in the state directory."""
 NAMES_FILE: Final = "arms.json"
 _FILES: Final = 16
 """Fewest files of the log. So it holds at least 15/16 of its bound once it is full."""
@@ -45,23 +46,27 @@ _PIECE_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The content of a log: what its rows are, and what they are called."""
+    """The form of a log: the type of its rows, and the names of its files."""
 
     name: str
-    """Name of its files and, as a plural, of its rows."""
+    """Name of the log's files and, as a plural, of its rows."""
     dtype: np.dtype[np.void]
     setting: str
-    """The setting that bounds it; 0 there means no log."""
+    """The setting that bounds the log's size. If the setting is 0, there is no log."""
     earlier: Mapping[np.dtype[np.void], Callable[[Rows], Rows]] = field(default_factory=dict)
-    """The rows of earlier versions that can still be read, and how they become rows of this one."""
+    """Row types of earlier versions that can still be read, each with the function that turns it into present
+    rows.
+    """
 
     @property
     def layout(self) -> int:
-        """Layout of the rows in a frame. Another version of the program may have others."""
+        """Number that identifies the layout of the rows in a frame. Another version of the program may use
+        another layout.
+        """
         return _layout(self.dtype)
 
     def rows(self, layout: int, content: memoryview) -> Rows | None:
-        """The rows of a frame, shape (n,); None where they are of no version that can be read."""
+        """The rows of a frame, shape (n,); None if their version cannot be read."""
         if layout == self.layout:
             return _of_bytes(content, self.dtype)
         for dtype, read_as in self.earlier.items():
@@ -72,22 +77,22 @@ class Form:
 
     @property
     def frame_rows(self) -> int:
-        """Rows of a frame, at most."""
+        """Most rows in a frame."""
         return CONTENT_MAX // self.dtype.itemsize
 
     def files_of(self, folder: Path) -> list[Path]:
-        """The files of a log, oldest first. Raises `OSError` where the folder cannot be read."""
+        """The files of a log, oldest first. Raises `OSError` if the folder cannot be read."""
         found = [path for path in folder.iterdir() if self.number(path)] if folder.is_dir() else []
         return sorted(found, key=self.number)
 
     def number(self, path: Path) -> int:
-        """Number of a file of the log; 0 for any other file."""
+        """The number of a file of the log; 0 for any other file."""
         begin, dash, number = path.stem.partition("-")
         named = begin + dash == f"{self.name}-" and path.suffix == ".log"
         return int(number) if named and number.isascii() and number.isdecimal() else 0
 
     def foreign_files(self, folder: Path) -> list[Path]:
-        """Files of the log by versions that did not frame rows."""
+        """Files of the log by versions of the program that did not frame rows."""
         return sorted(folder.glob(f"{self.name}-*.npy"))
 
 
@@ -95,10 +100,10 @@ DECISIONS: Final = Form(FOLDER, ROW_DTYPE, "gain.log_mb")
 
 
 class LogWriter:
-    """Writes rows of a form to files of `folder`, which together stay within `bytes_max`.
+    """Writes rows of a form to files in `folder`. The files together stay within `bytes_max`.
 
-    No caller waits for the disk. Where it cannot be written, rows are dropped, with a warning once, and
-    writing goes on as soon as it can. `names` are the arms' by id.
+    No caller waits for the disk. If the disk cannot be written, rows are dropped, with one warning, until it
+    can be written again. `names` are the arms' names by id.
     """
 
     def __init__(self, form: Form, folder: Path, bytes_max: int, names: Mapping[int, str]) -> None:
@@ -115,9 +120,9 @@ class LogWriter:
         self._number = 0
         self._lost = 0
         self.logged = 0
-        """Rows that were written."""
+        """Number of rows that were written."""
         self.dropped = 0
-        """Rows that were not written."""
+        """Number of rows that were not written."""
 
     def append(self, rows: Rows) -> None:
         """Write these rows, which nobody may change from now on."""
@@ -136,7 +141,7 @@ class LogWriter:
             self._thread.start()
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish the writes under way."""
         if self._thread is not None:
             with self._changed:
                 self._closing = True
@@ -261,11 +266,11 @@ class Skipped:
     """Counts of the parts of a log that a reader left out."""
 
     damaged: int = 0
-    """Frames, of about a second each, that are damaged."""
+    """Number of damaged frames, of about a second each."""
     foreign: int = 0
-    """Files that another version of the program wrote."""
+    """Number of files that another version of the program wrote."""
     old: int = 0
-    """The oldest files, where a reader takes no more of the log than its newest part."""
+    """Number of oldest files that were left out, because a reader takes only the newest part of the log."""
 
     def __add__(self, other: Skipped) -> Skipped:
         """The counts of two logs together."""
@@ -273,9 +278,9 @@ class Skipped:
 
 
 class Reader:
-    """Reads a log's folder, or one file of it, and later what was added.
+    """Reads a log's folder, or one file of the log, and later the rows that were added.
 
-    bytes_max: of a folder, only the newest files up to this size.
+    bytes_max: total size of the newest files of a folder that are read.
     """
 
     def __init__(self, place: Path, bytes_max: float = float("inf"), form: Form = DECISIONS) -> None:
@@ -289,7 +294,7 @@ class Reader:
 
     @property
     def files(self) -> list[Path]:
-        """The files read and still there, in their order."""
+        """The files that were read and still exist, in their order."""
         return list(self._scans)
 
     @property
@@ -299,13 +304,15 @@ class Reader:
         return Skipped(damaged + self._unfinished, len(self._foreign), self._old)
 
     def bytes_ahead(self) -> int:
-        """About how many bytes the next call of `news` reads. Raises `ArtifactError` where `news` does."""
+        """Rough number of bytes that the next call of `news` reads. Raises `ArtifactError` where
+        `news` does.
+        """
         return sum(_size(file) - self._scans.get(file, Scan()).offset for file in self._found())
 
     def news(self) -> Iterator[tuple[Path, Rows]]:
-        """The rows added since the last call, in the order of writing, with their file.
+        """The rows added since the last call, in the order of writing, each part with its file.
 
-        Raises `ArtifactError` where nothing can be read.
+        Raises `ArtifactError` if nothing can be read.
         """
         files = self._found()
         self._scans = {file: self._scans.get(file, Scan()) for file in files}
@@ -390,10 +397,10 @@ def _size(path: Path) -> int:
 def read(
     place: Path, since_s: float = 0.0, skipped: Skipped | None = None, form: Form = DECISIONS
 ) -> Iterator[Rows]:
-    """The rows of a log's folder or of one file, part by part, from Unix time `since_s` on.
+    """Read the rows of a log's folder or of one file, part by part, from Unix time `since_s` on.
 
-    Damaged parts, and parts of another version, are left out, and counted in `skipped` at the end. Raises
-    `ArtifactError` where nothing can be read.
+    Damaged parts and parts of another version are left out, and counted in `skipped` at the end. Raises
+    `ArtifactError` if nothing can be read.
     """
     reader = Reader(place, form=form)
     for _, rows in reader.news():
@@ -404,7 +411,9 @@ def read(
 
 
 def read_names(place: Path, form: Form = DECISIONS) -> dict[int, str]:
-    """The names of the arms by id. Raises `ArtifactError` where there is no log, or where it has none."""
+    """Read the names of the arms by id. Raises `ArtifactError` if there is no log, or if the log has no
+    names.
+    """
     folder = place if place.is_dir() else place.parent
     path = folder / NAMES_FILE
     try:

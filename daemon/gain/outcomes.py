@@ -24,7 +24,7 @@ from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
 FOLDER: Final = "outcomes"
-"""The log's place in the state directory."""
+"""The log's folder in the state directory."""
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("time_s", "=f8"),  # Unix time when the outcome was told.
@@ -49,18 +49,20 @@ def _with_groups(rows: OutcomeRows) -> OutcomeRows:
 
 OUTCOMES: Final = Form(FOLDER, ROW_DTYPE, "gain.outcomes_mb", {_WITHOUT_GROUPS: _with_groups})
 PREFIX_KEY: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("network", "u1", (PREFIX_BITS_V6 // 8,))])
-"""A destination prefix."""
+"""A destination prefix, as a key."""
 _NORMAL_95: Final = 1.96
 VISIT_GAP_S: Final = 1.0
-"""Time without a flow to a prefix, before the next visit begins; as in the module."""
+"""Time without a flow to a prefix after which the next flow begins a new visit, in seconds; the same as in
+the module.
+"""
 VISIT_MAX_S: Final = 60.0
-"""The longest time in which a visit takes flows; as in the module."""
+"""Longest time in which a visit takes flows, in seconds; the same as in the module."""
 
 
 def rows_of(outcomes: OutcomeArray, now_s: float, now_ns: int, home_netns: int) -> OutcomeRows:
-    """Rows of outcomes without groups, shape (n,).
+    """Make rows of outcomes without groups, shape (n,).
 
-    `now_s` (Unix) and `now_ns` (CLOCK_MONOTONIC) are the same moment.
+    `now_s` (Unix time) and `now_ns` (CLOCK_MONOTONIC) are the same moment.
     """
     rows = np.zeros(len(outcomes), ROW_DTYPE)
     rows["outcome"], rows["group"], rows["block"] = outcomes, Group.NONE, -1
@@ -77,9 +79,10 @@ def born_s(rows: OutcomeRows) -> Floats:
 
 
 def latest(outcomes: OutcomeArray) -> Bools:
-    """True where no later outcome is of the same flow, shape (n,); the order is that in which they were told.
+    """True for the last outcome of each flow, shape (n,). Outcomes are in the order in which the module sent
+    them.
 
-    Cookies begin anew when a machine boots, so ports and address tell flows apart, too.
+    Cookies begin anew when a machine boots, so ports and address also distinguish flows.
     """
     if not len(outcomes):
         return np.zeros(0, np.bool_)
@@ -95,7 +98,7 @@ _WHO: Final = ("cookie", "netns", "daddr", "sport", "dport")
 
 
 def prefix_keys(outcomes: OutcomeArray) -> npt.NDArray[np.void]:
-    """The destination prefix of each flow, shape (n,): equal bytes for equal prefixes."""
+    """The key of each flow's destination prefix, shape (n,). Equal prefixes have equal bytes."""
     keys = np.zeros(len(outcomes), PREFIX_KEY)
     keys["netns"] = outcomes["netns"]
     keys["family"] = outcomes["family"]
@@ -114,16 +117,16 @@ def prefix_text(key: np.void) -> str:
 
 
 def network_text(packed: bytes, bits: int, netns: int) -> str:
-    """A network as the daemon writes it: its address, 4 or 16 bytes, with its namespace unless that is 0."""
+    """A network as the daemon writes it: its address (4 or 16 bytes), and its namespace unless that is 0."""
     text = f"{ipaddress.ip_address(packed)}/{bits}"
     return f"{text}@{netns}" if netns else text
 
 
 def prefix_key(text: str) -> np.void:
-    """The key of a prefix of this network namespace, as `prefix_text` writes it.
+    """The key of a prefix in this network namespace, from the text that `prefix_text` writes.
 
     Raises:
-        InvalidValueError: the text names none of the size whose flows share their knowledge.
+        InvalidValueError: the text is not a /24 or /48 prefix, whose flows share their knowledge.
     """
     network = prefix_of(text, "prefix")
     bits = PREFIX_BITS_V4 if network.version == 4 else PREFIX_BITS_V6
@@ -138,7 +141,7 @@ def prefix_key(text: str) -> np.void:
 
 
 def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:
-    """The prefixes in text, and for each flow the number of its own: shape (n,)."""
+    """The prefixes of flows in text, and the number of each flow's prefix among these, shape (n,)."""
     keys = prefix_keys(outcomes)
     found, numbers = np.unique(keys.view(f"V{PREFIX_KEY.itemsize}"), return_inverse=True)
     return [prefix_text(key) for key in found.view(PREFIX_KEY)], numbers.ravel()
@@ -146,29 +149,29 @@ def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class VisitTable:
-    """Visits: flows to a prefix that began on one arm near each other in time. Arrays of shape (m,)."""
+    """Visits: flows to a prefix that began on one arm near each other in time. Arrays have the shape (m,)."""
 
     names: list[str]
-    """Prefixes in text, by their numbers."""
+    """Text of each prefix, by the prefix's number."""
     prefixes: Ints
     """Number of each visit's prefix."""
     arms: Ints
-    """Id of the arm on which the flows began."""
+    """Id of the arm on which the visit's flows began."""
     values: Floats
-    """Mean of the flows' values by their information, relative to the prefix and size class."""
+    """Mean of the flows' values, weighted by information, relative to their prefix and size class."""
     information: Floats
     """Sum of the flows' information."""
     flows: Floats
     """Number of flows that have a value."""
     ended_s: Floats
-    """Unix time of the last flow's end."""
+    """Unix time at which the last flow ended."""
 
 
 def visits_of(rows: OutcomeRows) -> VisitTable:
     """The visits in a log, in the order of their ends. Flows without a value are left out.
 
-    The module numbers the visits of prefixes in its table. For others the same rule is applied to the times
-    of birth and end: a visit begins after a second without a flow, or after a minute.
+    The module numbers the visits of prefixes in its table. For other prefixes the same rule is applied here
+    to the times of birth and end: a visit begins after a second without a flow, or after a minute.
     """
     rows = rows[latest(rows["outcome"])]
     raw = value.raw_values(rows["outcome"])
@@ -213,32 +216,33 @@ def _timed(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Outcomes of the flows of a prefix, size class and group that began on an arm.
+    """The outcomes of flows with the same prefix, size class, group and starting arm.
 
-    Totals and means over flows.
+    Members are totals or means over these flows.
     """
 
     prefix: str
     size: str
     arm: str
     group: str
-    """The part of an experiment, by its name in `Group` in small letters."""
+    """The part of the experiment: the name in `Group`, in small letters."""
     flows: int
     acked_bytes: int
     goodput_mbps: float
-    """Goodput in the busy time."""
+    """Goodput while the flows were busy, in Mbit/s."""
     rtt_ms: float
     loss: float
     value: float
-    """Mean of the flows' values, relative to the mean of the prefix and size class; see `value`. NaN where it
-    is not known."""
+    """Mean of the flows' values, relative to the mean of the prefix and size class; see `value`. NaN if it is
+    not known.
+    """
     error: float
-    """Half of the value's 95 % interval; NaN for fewer than two flows."""
+    """Half the width of the value's 95 % interval; NaN for fewer than two flows."""
     information: float
 
 
 def summarised(rows: OutcomeRows, names: Mapping[int, str]) -> list[Summary]:
-    """Summarise outcomes by prefix, size class, starting arm and group; each flow counts once."""
+    """Summarise outcomes by prefix, size class, starting arm and group. Each flow counts once."""
     rows = rows[latest(rows["outcome"])]
     raw = value.raw_values(rows["outcome"])
     says = ~np.isnan(raw)
@@ -292,5 +296,5 @@ def _mean(values: Floats, weights: Floats) -> tuple[float, float]:
 
 
 def read(place: Path, since_s: float = 0.0, skipped: Skipped | None = None) -> Iterator[OutcomeRows]:
-    """The rows of a log's folder or of one file; see `log.read`. Raises `ArtifactError`."""
+    """Read the rows of a log's folder or of one file; see `log.read`. Raises `ArtifactError`."""
     return log.read(place, since_s, skipped, OUTCOMES)

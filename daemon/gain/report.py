@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's gain on this server's traffic, from the log of decisions.
 
-In mode active an experiment tells it: treated units against control units. Mode advise changes nothing.
-There, flows that happened to run the advised arm are compared with others, which is an estimate only.
+In mode active the gain comes from an experiment that compares treated units with control units. Mode advise
+changes no arm. There, flows that happened to run the advised arm are compared with other flows, which gives
+only an estimate.
 """
 
 from __future__ import annotations
@@ -25,28 +26,30 @@ from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
 RATIOS: Final = ("goodput", "rtt_p95", "completion_time", "reward")
-"""Measures whose effect is a relative change. The reward's logarithm is the learner's value (`value.of`)."""
+"""Measures whose effect is a relative change. The logarithm of the reward is the learner's value
+(`value.of`).
+"""
 MEASURES: Final = (*RATIOS, "retransmits")
-"""`retransmits` is a share of the packets, and its effect a difference of shares."""
+"""All measures. `retransmits` is a share of the packets, and its effect is a difference of shares."""
 _ROWS_AT_ONCE: Final = 1 << 14
 """Rows that are worked on together, so that what is between rows and units takes little memory."""
 _PAIR: Final = np.dtype([("second", "<u4"), ("first", "<u4")])
 """A pair of numbers whose bytes, read as one number, are in the order of the first, then of the second."""
 PREFIXES_MAX: Final = 20
-"""Prefixes that a report tells of, those with the most data first."""
+"""Most prefixes in a report. Those with the most data come first."""
 AGREES: Final = 0.9
-"""A prefix whose traffic ran the advised arm for this share of its time has nothing to gain."""
+"""Share of time on the advised arm at which a prefix's traffic has nothing to gain from the advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmUse:
-    """Measures of an arm's flows, with the ends of 95 % intervals, or None.
+    """Measures of an arm's flows, each with the ends of its 95 % interval, or None.
 
-    Geometric means over prefixes; of retransmits, which may be 0, arithmetic ones.
+    Measures are geometric means over prefixes. Only retransmits, which may be 0, are an arithmetic mean.
     """
 
     share: float
-    """Share of all bytes acknowledged."""
+    """Share of all acknowledged bytes."""
     goodput_Bps: tuple[float, float, float] | None  # noqa: N815 - B is bytes
     rtt_p95_us: tuple[float, float, float] | None
     retransmits: tuple[float, float, float] | None
@@ -55,19 +58,20 @@ class ArmUse:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """How the advice for a prefix and its traffic compare, in mode advise."""
+    """A comparison of the advice for a prefix with the prefix's traffic, in mode advise."""
 
     agreed: float
-    """Share of the time in which the flows ran the advised arm."""
+    """Share of the time in which flows ran the advised arm."""
     expected: Effect | None
-    """Reward of flows that ran the advised arm, less the others': an estimate. None where there are too
-    few."""
+    """Estimated reward of flows on the advised arm, less the reward of other flows. None if there are too few
+    flows.
+    """
     verdict: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The gain by measure, overall and by prefix; the use of arms; the advice by prefix."""
+    """The gain by measure, overall and by prefix; the use of the arms; and the advice by prefix."""
 
     design: str
     decisions: int
@@ -79,21 +83,23 @@ class Report:
     skipped: Skipped
     """Counts of the parts of the log that could not be read."""
     flow_reward: Mapping[str, Effect | None]
-    """The relative change of a flow's reward: `flows.ALL`, then by size class. Empty without outcomes."""
+    """The relative change of a flow's reward: first `flows.ALL`, then each size class. Empty without
+    outcomes.
+    """
 
 
 def report(
     rows: Rows | Columns, names: Mapping[int, str], since_s: float = 0.0, skipped: Skipped | None = None,
     outcomes: OutcomeRows | None = None,
 ) -> Report:  # fmt: skip
-    """The report of logged decisions from Unix time `since_s` on.
+    """Make the report of logged decisions from Unix time `since_s` on.
 
     Args:
-        rows: rows of the whole log, in the order of writing, shape (n,). Those from before an experiment
-            tell how its prefixes differ.
+        rows: rows of the whole log, in the order of writing, shape (n,). Rows from before an experiment show
+            how its prefixes differ.
         names: names of the arms by id.
-        since_s: decisions before this time count for nothing else.
-        skipped: what could not be read.
+        since_s: Unix time. Earlier decisions only show how prefixes differ.
+        skipped: counts of the parts that could not be read.
         outcomes: the flows' outcomes, which `flows.effects` takes.
     """
     log = _Log(rows if isinstance(rows, Columns) else Columns.of(rows))

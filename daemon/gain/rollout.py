@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout: the daemon's choices for 5, 20, 50 and then 100 % of the traffic, and back where they harm.
+"""A rollout gives the daemon's choices to 5, 20, 50 and then 100 % of the traffic, and ends if they do harm.
 
-A stage comes in rounds of time blocks. In each round a lot says which blocks a unit gets treated: 1 of 20,
-1 of 5, 3 of 6. A unit is a destination prefix, with a lot of its own, or all prefixes together. In its other
-blocks it stays on the baseline arm. `evidence` judges each round by the unit's own other blocks.
+A stage consists of rounds of time blocks. In each round a lot chooses the blocks in which a unit is treated:
+1 of 20, 1 of 5, 3 of 6. A unit is a destination prefix with a lot of its own, or all prefixes together. In
+its untreated blocks a unit stays on the baseline arm. `evidence` judges each round by a comparison of the
+unit's treated and untreated blocks.
 
-- Back: once it is proven that the treatment lowers goodput.
-- On: once a stage has had its least time, and the harm that is not excluded would cost the server at most
-  the tolerance in the next stage: the next share times the harm. At a tolerance of 5 % a harm of 25, 10 and
-  5 % has to be excluded.
-- Back, too: once a stage has had its longest time without either.
+- The rollout ends once it is proven that the treatment lowers goodput.
+- The next stage begins once a stage has had its least time, and the harm that is not excluded would cost the
+  server at most the tolerance in the next stage. This cost is the next share times the harm. At a tolerance
+  of 5 %, a harm of 25, 10 and 5 % has to be excluded.
+- The rollout also ends once a stage has had its longest time without either proof.
 
 Both proofs come from one sequential test over the whole rollout, see `evidence.ERROR`.
 """
@@ -33,21 +34,23 @@ Units = Literal["prefixes", "blocks"]
 End = Literal["done", "harm", "undecided", "aborted", "damaged"]
 
 PREFIXES_MAX: Final = 1024
-"""Prefixes of a round that are judged, the first ones with traffic. They suffice for any verdict."""
+"""Most prefixes of a round that are judged, the first ones with traffic. They suffice for any verdict."""
 GRACE_S: Final = 5.0
-"""Time from a round's end, or the wash-out's, to its judgement: a flow's last decision comes late."""
+"""Time from the end of a round, or of the wash-out, to the round's judgement, in seconds. A flow's last
+decision comes late.
+"""
 REFERENCE: Final = -0.10
-"""The harm of which the status tells how long it would take to prove."""
+"""The harm for which the status gives the time that its proof would take."""
 SHOWN: Final = (-0.5, -0.3, -0.2, -0.15, -0.1, -0.07, -0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05,
                 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # fmt: skip
-"""Ends that the interval of the status may have."""
+"""The values that the ends of the status's interval may have."""
 _DRAWS: Final = 8
 """Lots, or prefixes with a lot, by which a round tells of the time that a proof takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage, in which some of a round's blocks are treated."""
+    """A stage of a rollout. In each round `treated` of `blocks` blocks are treated."""
 
     treated: int
     blocks: int
@@ -65,9 +68,9 @@ STAGES: Final = (Stage(1, 20), Stage(1, 5), Stage(3, 6), Stage(1, 1))
 class Plan:
     """The terms of a rollout, fixed at its start.
 
-    units: to which the lots fall. seed: of the lots. block_s, washout_s: as those of `Trial`. arm: the
-    baseline's id. tolerance: greatest loss of the server's goodput that may remain possible in a next stage,
-    a share. stage_min_s, stage_max_s: least and longest time of a stage.
+    units: the units that draw lots. seed: seed of the lots. block_s, washout_s: the same as in `Trial`. arm:
+    id of the baseline arm. tolerance: greatest loss of the server's goodput, as a share, that may remain
+    possible in a next stage. stage_min_s, stage_max_s: least and longest time of a stage.
     """
 
     units: Units
@@ -80,13 +83,13 @@ class Plan:
     stage_max_s: float
 
     def excluded(self, stage: int) -> float:
-        """The relative effect, below 0, that must be excluded before the stage after this one begins."""
+        """The relative effect, below 0, that must be excluded before the next stage begins."""
         return -self.tolerance / STAGES[stage + 1].share
 
 
 @dataclass(frozen=True, slots=True)
 class StageTrial(Trial):
-    """The lots of a stage, which begins with the time block `first`. Before that, nothing is treated."""
+    """The lots of a stage that begins with the time block `first`. In earlier blocks nothing is treated."""
 
     stage: int = 0
     first: int = 0
@@ -97,7 +100,9 @@ class StageTrial(Trial):
         return int(time_s // self.block_s)
 
     def holds(self, units: UInt64s, block: int) -> Bools:
-        """True for units, numbers of `unit_of`, that stay on the baseline arm in a block; shape (n,)."""
+        """True for units that stay on the baseline arm in a block, shape (n,). Units are numbers from
+        `unit_of`.
+        """
         if not self.by_prefix or block < self.first:
             return np.zeros(units.shape, np.bool_)
         number, place = divmod(block - self.first, STAGES[self.stage].blocks)
@@ -116,14 +121,15 @@ class StageTrial(Trial):
     def group(self, time_s: float, *, control: bool) -> Group:
         """The group that the log gives a row.
 
-        The report knows no design in which a prefix is in both groups at once, so it leaves out such rows.
+        In a rollout a prefix is in both groups in turn. The report does not know this design, so it leaves
+        out such rows.
         """
         if self.by_prefix or self.block(time_s) < self.first or time_s % self.block_s < self.washout_s:
             return Group.WASHOUT
         return Group.CONTROL if control else Group.TREATED
 
     def lots(self, units: UInt64s, number: int) -> Bools:
-        """True for the blocks of a round in which a unit is treated, shape (n, blocks)."""
+        """True for the blocks of a round in which each of n units is treated, shape (n, blocks)."""
         ranks = np.argsort(np.argsort(self._draws(units, number), axis=1), axis=1)
         treated: Bools = ranks < STAGES[self.stage].treated
         return treated
@@ -139,7 +145,7 @@ _ALL: Final[UInt64s] = np.zeros(1, np.uint64)
 
 
 def unit_of(prefix: bytes) -> int:
-    """The number of a prefix as the decision log writes it, 64 bits."""
+    """A number of 64 bits for a prefix, from the prefix as the decision log writes it."""
     return int.from_bytes(hashlib.blake2b(prefix, digest_size=8).digest())
 
 
@@ -190,9 +196,9 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a rollout stands. Effects are relative changes of goodput; None where nothing is proven yet.
+    """The state of a rollout. Effects are relative changes of goodput, or None if nothing is proven yet.
 
-    detect_s: time in which a harm of 10 % would be proven in this stage, about; None if not known yet.
+    detect_s: rough time in which this stage would prove a harm of 10 %; None if not known yet.
     """
 
     stage: int
@@ -209,13 +215,15 @@ class Status:
 
 
 class Rollout:
-    """A rollout under way. `trial` has the lots of the present stage; `take` the rows, `look` the time.
+    """A rollout under way. `trial` has the lots of the present stage. `take` gets the rows, and `look` the
+    time.
 
     Args:
-        plan: what was decided on.
+        plan: the terms of the rollout.
         now_s: Unix time.
-        shown: supposed effects that are judged for the status alone; none: nor is the time of a proof told.
-        make_evidence: makes what judges the rounds about supposed effects.
+        shown: supposed effects that are judged for the status alone. If there are none, the status gives no
+            time of a proof either.
+        make_evidence: makes the object that judges supposed effects by the rounds.
     """
 
     _trial: StageTrial
@@ -246,7 +254,7 @@ class Rollout:
         self._shown = bool(shown)
         self.end: End | None = None
         self.changed = True
-        """Whether there is something to save. The one who saves takes it back."""
+        """Whether there is something to save. The caller that saves sets this to false."""
         self._difference: Floats = np.zeros(2)
         self._enter(0, now_s)
 
@@ -257,16 +265,16 @@ class Rollout:
 
     @property
     def stage(self) -> int:
-        """The place of the present stage in `STAGES`."""
+        """The index of the present stage in `STAGES`."""
         return self._trial.stage
 
     @property
     def share(self) -> float:
-        """Share of the traffic that is treated now."""
+        """Share of the traffic that is treated in the present stage."""
         return STAGES[self.stage].share
 
     def take(self, rows: Rows, units: UInt64s) -> None:
-        """Decisions that have ended, shape (n,), and the units of their prefixes."""
+        """Take in decisions that have ended, shape (n,), and the units of their prefixes, shape (n,)."""
         plan, place = self.plan, rows["block"] - self._begin
         counts = (rows["kind"] != Kind.OPERATOR) & (rows["time_s"] % plan.block_s >= plan.washout_s)
         counts &= (place >= 0) & (place < STAGES[self.stage].blocks) & (rows["busy_s"] > 0)
@@ -277,9 +285,10 @@ class Rollout:
             )  # fmt: skip
 
     def look(self, now_s: float) -> bool:
-        """Judge what is due at a Unix time. Returns whether the stage has changed, or the rollout ended.
+        """Judge the round that is due at a Unix time. Returns whether the stage has changed or the rollout
+        has ended.
 
-        A round is judged in parts, one at a call, so that no step of the daemon waits for all of them.
+        A call judges one part of a round, so that no step of the daemon waits for the whole round.
         """
         if self.end is not None:
             return False
@@ -305,11 +314,11 @@ class Rollout:
         return False
 
     def abort(self) -> None:
-        """End it by somebody's wish."""
+        """End the rollout on an operator's request."""
         self._finish("aborted")
 
     def status(self, now_s: float) -> Status:
-        """How it stands at a Unix time."""
+        """The state of the rollout at a Unix time."""
         last = self.stage == len(STAGES) - 1
         blocks = STAGES[self.stage].blocks
         rounds = self._power.rounds
@@ -374,18 +383,22 @@ class Rollout:
 
     @property
     def settled(self) -> bool:
-        """Whether all that it knows is in `arrays` and `words`: not while a round is judged in parts."""
+        """Whether `arrays` and `words` hold the whole state. They do not while a round is judged in parts."""
         return self._judged is None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays for `restored`, which also takes `words`; nobody may change them from then on."""
+        """The state as arrays for `restored`, which takes `words`, too. Nobody may change the arrays
+        afterwards.
+        """
         sums = {"units": self._sums.units, "acked": self._sums.acked, "busy_s": self._sums.busy_s}
         found = {**self.evidence.arrays(), **sums, "difference": self._difference, "power": self._power.seen}
         return {name: array.copy() for name, array in found.items()}
 
     @classmethod
     def restored(cls, words: Mapping[str, object], arrays: Mapping[str, np.ndarray]) -> Rollout:
-        """The rollout that gave these. Raises `ValueError` or `KeyError` where they do not fit."""
+        """Restore the rollout that gave these arrays and words. Raises `ValueError` or `KeyError` if they do
+        not fit.
+        """
         made = cls(_plan(words["plan"]), _real(words, "began_s"))
         made._enter(_whole(words, "stage", len(STAGES) - 1), _real(words, "stage_began_s"))
         blocks = STAGES[made.stage].blocks
@@ -410,7 +423,7 @@ class Rollout:
         return made
 
     def words(self) -> dict[str, object]:
-        """Plan and place of the rollout, for JSON."""
+        """The plan and the progress of the rollout, for JSON."""
         return {
             "plan": asdict(self.plan), "began_s": self.began_s, "stage": self.stage,
             "first": self._trial.first, "begin": self._begin, "stage_began_s": self._stage_began_s,

@@ -15,39 +15,40 @@ Rows = npt.NDArray[np.void]
 """`ROW_DTYPE`, shape (n,)."""
 
 RTT_SAMPLES: Final = 12
-"""RTT samples of a row, one a second."""
+"""Number of RTT samples in a row, one a second."""
 
 
 class Kind(IntEnum):
-    """Who gave the flow its arm."""
+    """The one who gave the flow its arm."""
 
     CHOSEN = 0
-    """The policy."""
+    """The policy chose the arm."""
     EXPLORED = 1
-    """A draw by chance, because of gain.explore."""
+    """Exploration drew the arm at random, because of gain.explore."""
     PULL = 2
-    """Team selection."""
+    """Team selection chose the arm."""
     OPERATOR = 3
-    """A pin, or a policy of the operator that pins, excludes or names a pool."""
+    """An operator chose the arm, by a pin or by a policy that pins, excludes or names a pool."""
     BASELINE = 4
-    """The experiment: the flow is in the control group."""
+    """The experiment chose the arm: the flow is in the control group."""
     VISIT = 5
-    """The lot that the flow's visit to its destination prefix drew."""
+    """The flow's visit to its destination prefix drew the arm."""
 
 
 class Group(IntEnum):
-    """The part of an experiment that a row belongs to."""
+    """The part of an experiment to which a row belongs."""
 
     NONE = 0
     TREATED = 1
     CONTROL = 2
     WASHOUT = 3
-    """A part of an experiment that its report leaves out: the first part of a block, when the arms of the
-    block before still act, and a rollout by prefixes."""
+    """A row that the experiment's report leaves out. It lies in the first part of a block, when the arms of
+    the earlier block still act, or in a rollout by prefixes.
+    """
 
 
 CONTEXT: Final = ("age_s", "srtt_us", "min_rtt_us", "delivery_rate_Bps", "cwnd_pkts", "loss")
-"""Measurements at the decision. loss: share of the flow's packets so far."""
+"""Names of the measurements at the decision. `loss` is the share of the flow's packets lost so far."""
 
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [

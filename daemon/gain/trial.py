@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments on the operator's traffic: which flows stay on the baseline arm, so that the gain shows.
+"""Experiments on the operator's traffic: some flows stay on the baseline arm, so that the gain shows.
 
-Chance decides by prefix (holdback) or by time (switchback), never by flow: flows of both groups would share
-bottlenecks, and one group takes from the other (Spang et al., IMC 2021).
+Chance decides by prefix (holdback) or by time (switchback), never by flow. Otherwise flows of both groups
+would share bottlenecks, and one group would take from the other (Spang et al., IMC 2021).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Design = Literal["none", "holdback", "switchback", "rollout"]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A design and its draws, which the seed determines.
+    """The design of an experiment, and its draws, which the seed determines.
 
-    share: of the prefixes held back. block_s, washout_s: length of a time block, and of its first part that
-    does not count. arm: the baseline's id.
+    share: share of the prefixes that are held back. block_s: length of a time block in seconds. washout_s:
+    length of the first part of a block, which does not count, in seconds. arm: id of the baseline arm.
     """
 
     design: Design = "none"
@@ -37,11 +37,11 @@ class Trial:
     seed: int = 1
 
     def block(self, time_s: float) -> int:
-        """Number of the time block at a Unix time; -1 where the design has none."""
+        """Number of the time block at a Unix time; -1 if the design has no blocks."""
         return int(time_s // self.block_s) if self.design == "switchback" else -1
 
     def holds_back(self, prefix: str) -> bool:
-        """Whether the flows to a prefix stay on the baseline arm, at all times."""
+        """Whether the flows to a prefix always stay on the baseline arm."""
         return self.design == "holdback" and _lot(self.seed, prefix) < self.share
 
     def pauses(self, block: int) -> bool:
@@ -59,14 +59,14 @@ class Trial:
     def of_births(
         self, prefixes: Sequence[str], numbers: Ints, born_s: Floats, since_s: float
     ) -> tuple[NDArray[np.uint8], Ints]:
-        """The groups and time blocks of flows by their births: by what was meant for them, shape (n,) each.
+        """The groups and time blocks in which flows were born; each array has the shape (n,).
 
-        A flow that lives longer than its block stays in the group of its birth. Else a group would lose the
-        flows that its arm makes slow.
+        A flow that lives longer than its block stays in the group of its birth. Otherwise a group would lose
+        the flows that its arm makes slow.
 
         Args:
             prefixes: destination prefixes, each once.
-            numbers: the place of each flow's prefix among them, shape (n,).
+            numbers: index of each flow's prefix in `prefixes`, shape (n,).
             born_s: Unix times of the births, shape (n,).
             since_s: Unix time of the experiment's begin. A flow born before is in no group that counts.
         """

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The value of a flow by its outcome, its size class, and its information. Pure functions.
+"""Pure functions for the value of a flow, its size class, and its information. All come from the flow's
+outcome.
 
 A value is the logarithm of Eq. 1 of the Mutant paper (`measures.reward`, zeta 5, kappa 2) over the flow's
 whole life: log(((bytes / busy time)(1 - 5 loss))^2 / mean RTT). A difference of values is the logarithm of a
-ratio of rewards, whatever the units. The report about the gain has it, too, for the flows of a unit together.
+ratio of rewards, whatever the units. The report about the gain uses the same value for the flows of a unit
+together.
 """
 
 from __future__ import annotations
@@ -20,18 +22,19 @@ from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate, reward
 ZETA: Final = 5.0
 KAPPA: Final = 2.0
 CLIP: Final = 3.0
-"""Most that a value may differ from the mean of its prefix and size class: a factor of 20 in reward."""
+"""Most that a value may differ from the mean of its prefix and size class. It is a factor of 20 in reward."""
 SIZE_BOUNDS_BYTES: Final = (30_000, 300_000, 3_000_000)
-"""Bounds between the size classes. A flow of 30,000 bytes is in the second."""
+"""Bounds between the size classes, in bytes. A flow of 30,000 bytes is in the second class."""
 SIZE_NAMES: Final = ("< 30 KB", "< 300 KB", "< 3 MB", "more")
 ROUNDS_HALF: Final = 10.0
-"""Round trips after which a flow says half of what a very long one says. Chosen; not measured yet."""
+"""Number of round trips after which a flow says half as much as a very long one. Chosen, not measured yet."""
 
 
 def raw_values(outcomes: OutcomeArray) -> Floats:
-    """The values, shape (n,), in log(Mbit²/s² per ms).
+    """The values of flows, shape (n,), in log(Mbit²/s² per ms).
 
-    -inf where the losses leave nothing; NaN where the outcome says nothing: no data, no busy time or no RTT.
+    A value is -inf if the losses leave no throughput. It is NaN if the outcome has no data, no busy time or
+    no RTT.
     """
     rtt_us = _divided(outcomes["rtt_us_sum"], outcomes["rtt_samples"])
     return of(
@@ -43,7 +46,9 @@ def of(
     acked_bytes: ArrayLike, busy_s: ArrayLike, lost_pkts: ArrayLike, delivered_pkts: ArrayLike,
     rtt_us: ArrayLike,
 ) -> Floats:  # fmt: skip
-    """The values of flows, or of units of flows, by totals and mean RTT: shape (n,), as `raw_values`."""
+    """The values of flows, or of units of flows, from totals and mean RTT, shape (n,), in the unit of
+    `raw_values`.
+    """
     acked_bytes, busy_s, rtt_ms = np.asarray(acked_bytes), np.asarray(busy_s), np.asarray(rtt_us) * 1e-3
     mbps = _divided(acked_bytes * BYTES_TO_MBIT, busy_s)
     # A FIN counts as a byte.
@@ -57,15 +62,15 @@ def of(
 
 
 def size_classes(outcomes: OutcomeArray) -> Ints:
-    """The number of each flow's size class, shape (n,), from 0 on; `SIZE_NAMES` names them."""
+    """The number of each flow's size class, from 0 on, shape (n,). `SIZE_NAMES` names the classes."""
     return np.searchsorted(SIZE_BOUNDS_BYTES, outcomes["acked_bytes"], side="right")
 
 
 def clipped(values: Floats, groups: Ints) -> Floats:
-    """The values relative to the mean of their group, within `CLIP` of it: shape (n,).
+    """The values relative to the mean of their group, clipped to `CLIP`, shape (n,).
 
-    The mean is that of the group's finite values. -inf becomes the lowest, NaN stays; in a group without a
-    finite value nothing is known, and all are NaN.
+    The mean is over the group's finite values. A value of -inf becomes the lowest one, and NaN stays NaN. In
+    a group without a finite value all results are NaN.
 
     Args:
         values: `raw_values`, shape (n,).
@@ -76,10 +81,10 @@ def clipped(values: Floats, groups: Ints) -> Floats:
 
 
 def means(values: Floats, groups: Ints) -> Floats:
-    """The mean of each group's finite values, shape (groups,); NaN where a group has none.
+    """The mean of each group's finite values, shape (groups,); NaN if a group has no finite value.
 
     Args:
-        values: shape (n,).
+        values: values to average, shape (n,).
         groups: number of each value's group, from 0 on, shape (n,).
     """
     finite = np.isfinite(values)
@@ -90,10 +95,11 @@ def means(values: Floats, groups: Ints) -> Floats:
 
 
 def information(outcomes: OutcomeArray) -> Floats:
-    """How much each flow says, 0 to 1, shape (n,): by the round trips in which it was busy.
+    """The weight of each flow's value, 0 to 1, shape (n,), from the number of round trips in which the flow
+    was busy.
 
-    A flow is one observation, however often it was told of, and a long one says no more than 1: flows differ
-    from each other, too.
+    A flow is one observation, however many outcomes report it. Even a long flow has a weight of 1 at most,
+    because flows differ from each other.
     """
     rtt_us = _divided(outcomes["rtt_us_sum"], outcomes["rtt_samples"])
     rounds = _divided(outcomes["busy_us"], rtt_us)

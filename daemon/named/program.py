@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The BPF program in the kernel: loaded, attached and filled by bpftool.
+"""The BPF program in the kernel. bpftool loads it, attaches it, and fills its tables.
 
-Program and maps are pinned in a folder that the object's digest names. A folder is there once its program
-is attached. So another object is another folder: it is filled and attached before the old one goes, and no
-flow is born in between without a rule. The pins outlive every process; nothing has to run.
+The program and its maps are pinned in a folder that is named after the object file's digest. A folder exists
+once its program is attached. So another object gets another folder. It is filled and attached before the old
+one goes, and no flow is born in between without a rule. The pins outlive every process, so no process has to
+run.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ _NO_BPFTOOL: Final = "bpftool is missing; `apt install bpftool`"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Places of what the kernel shows in the file system.
+    """The places in the file system at which the kernel shows the program's surroundings.
 
     Attributes:
         bpffs: where a bpf file system is mounted.
         mounts: this process's mounts (proc(5), mountinfo).
         btf: the kernel's types.
         module: the folder that the module has in sysfs.
-        objects: the program's object file, or where it may be.
+        objects: the places where the program's object file may be.
     """
 
     bpffs: Path = Path("/sys/fs/bpf")
@@ -58,16 +59,16 @@ class Places:
 
     @property
     def pins(self) -> Path:
-        """The folder of our pins."""
+        """The folder of the program's pins."""
         return self.bpffs / "ltp-switcher"
 
     @property
     def object_file(self) -> Path | None:
-        """The program's object; None where it is not installed."""
+        """The program's object file; None if it is not installed."""
         return next((path for path in self.objects if path.is_file()), None)
 
     def mounted(self, kind: str) -> list[Path]:
-        """The mount points of a type of file system, of its root alone."""
+        """The mount points of a file system type. Only mounts of the file system's root count."""
         found = []
         for line in self.mounts.read_text().splitlines():
             before, _, after = line.partition(" - ")
@@ -78,13 +79,13 @@ class Places:
 
 
 class Program:
-    """The program as it is, or is not, in this kernel. Raises `DatapathError` where something fails."""
+    """The program in this kernel, loaded or not. Raises `DatapathError` if something fails."""
 
     def __init__(self, places: Places | None = None) -> None:
         self._places = places or Places()
 
     def obstacle(self) -> str:
-        """Why the program cannot run here, with the remedy; empty where it can."""
+        """The reason why the program cannot run here, with the remedy; empty if it can."""
         places = self._places
         if not places.btf.exists():
             return "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF); Debian's kernels 6.1 and later have it"
@@ -99,19 +100,20 @@ class Program:
         return self._exclusive()
 
     def module_loaded(self) -> bool:
-        """Whether `mutant` is there to be chosen."""
+        """Whether flows can choose `mutant`."""
         return self._places.module.exists()
 
     def attached(self) -> bool:
-        """Whether a program of ours looks at new flows."""
+        """Whether one of our programs looks at new flows."""
         return any(entry.get("name") == NAME for entry in self._neighbours())
 
     def pinned(self) -> bool:
-        """Whether the program is loaded. Raises `DatapathError` where this user may not look."""
+        """Whether the program is loaded. Raises `DatapathError` if this user may not look."""
         return bool(self._folders())
 
     def counts(self) -> dict[bytes, tuple[Verdict, Count]]:
-        """Verdict and count of each key in the kernel's table. It is empty where the program is not loaded.
+        """The verdict and the count of each key in the kernel's table. The result is empty if the program is
+        not loaded.
 
         Raises:
             DatapathError: this user may not read it, or bpftool fails.
@@ -120,7 +122,9 @@ class Program:
         return self._dump(folders[0]) if folders else {}
 
     def put(self, rules: Rules) -> None:
-        """Let the kernel's table hold these rules and no others. Without rules the program goes as well."""
+        """Make the kernel's table hold exactly these rules. If there are none, the program is
+        removed, too.
+        """
         if not rules.table:
             self.withdraw()
             return
@@ -147,7 +151,7 @@ class Program:
                 self._remove(other)
 
     def withdraw(self) -> None:
-        """Leave neither program nor pin."""
+        """Remove the program and its pins."""
         if not self.pinned() and not self.attached():
             return
         if _bpftool() is None:

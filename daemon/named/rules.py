@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows that run `mutant`: used prefixes and policies, as flat entries of the kernel's table.
+"""The rules for flows that run `mutant`: used prefixes and policies, as flat entries of the kernel's table.
 
-A policy decides for its flows: the program leaves those alone that it excludes, and all others run
-`mutant`. Flows without a policy run `mutant` where a used prefix covers their destination. Policies are
-found as `Policies.of` finds them: by the longest prefix, then by namespace, port and own port.
+A policy decides for its flows: the program leaves excluded flows alone, and all others run `mutant`. A flow
+without a policy runs `mutant` if a used prefix covers its destination. The order of policies is the same as
+in `Policies.of`: the longest prefix first, then namespace, port and own port.
 
-The kernel's table is a trie, which finds the longest prefix alone. So namespaces and ports are resolved here:
-rules of a namespace other than the initial one are left out, and each kind of port rule has a key of its
-own, which the program looks up separately. A second trie tells which kinds of rules cover an address, so
-that the program leaves out the other searches. `kmod-mutant/bpf/rules.h` is the other half of this module.
+The kernel's table is a trie, which finds only the longest prefix. So this module resolves namespaces and
+ports: rules of a namespace other than the initial one are left out, and each kind of port rule has a key of
+its own, which the program looks up separately. A second trie lists the kinds of rules that cover an address,
+so that the program can skip other searches. `kmod-mutant/bpf/rules.h` is the kernel's half of this module.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ltp_switcher.daemon.settings.prefixes import Network
 from ltp_switcher.errors import InvalidValueError
 
 RULES_MAX: Final = 65536
-"""Entries of the kernel's table."""
+"""Most entries in the kernel's table."""
 BOTH_PORTS, REMOTE_PORT, OWN_PORT, ANY_PORT, USED = range(5)
-"""Kinds of rules; `enum rule_kind` in rules.h."""
+"""Kinds of rules, the same as `enum rule_kind` in rules.h."""
 
 _HEAD_BITS: Final = 64
 _KEY: Final = struct.Struct("=IHH")
@@ -48,7 +48,9 @@ _Place = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Uses of a rule. Times are in ns since boot; 0 if it has done nothing yet."""
+    """Count of the flows that a rule has handled. Times are in ns since boot, or 0 if there was no
+    flow yet.
+    """
 
     hits: int = 0
     missed: int = 0
@@ -67,11 +69,11 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer of the table for a key.
+    """The table's answer for a key.
 
     Attributes:
-        rank: rank of the rule; of two rules for a flow the one of the higher rank decides.
-        chosen: whether its flows run `mutant`.
+        rank: rank of the rule. If two rules match a flow, the one with the higher rank decides.
+        chosen: whether the rule's flows run `mutant`.
     """
 
     rank: int
@@ -80,7 +82,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One line of an operator: a used prefix or a policy, and the keys of the table that stand for it."""
+    """One line of an operator, a used prefix or a policy, with the table's keys that it becomes."""
 
     match: str
     policy: bool
@@ -90,14 +92,18 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All rules. `table` is what the kernel's table is to hold, `named` where it comes from."""
+    """All rules. `table` is the wanted content of the kernel's table, and `named` are the lines that it comes
+    from.
+    """
 
     table: Mapping[bytes, Verdict]
     named: tuple[Named, ...]
 
     @property
     def summary(self) -> bytes:
-        """The table's `struct summary`: kinds of rules, and the ports of each kind folded to 64 bits."""
+        """The table's `struct summary`: the kinds of rules in use, and the ports of each kind folded to 64
+        bits.
+        """
         kinds = 0
         ports = [0] * ANY_PORT
         for key in self.table:
@@ -109,9 +115,9 @@ class Rules:
 
     @property
     def covers(self) -> dict[bytes, bytes]:
-        """The second trie: for each prefix the kinds of the rules that cover it, as bits.
+        """The content of the second trie: for each prefix, the kinds of rules that cover it, as bits.
 
-        It is empty where all rules are of one kind.
+        It is empty if all rules have the same kind.
         """
         if len({kind_of(key) for key in self.table}) <= 1:
             return {}
@@ -142,12 +148,12 @@ def flatten(
 
     Args:
         used: prefixes whose flows run `mutant`.
-        policies: those in force.
-        namespaces: as `Policies.namespaces` has told.
-        initial: inode of the initial network namespace, whose flows alone the program looks at.
+        policies: the policies in force.
+        namespaces: the result of `Policies.namespaces`.
+        initial: inode of the initial network namespace. The program looks at flows of this namespace only.
 
     Raises:
-        InvalidValueError: the kernel's table has no room for them.
+        InvalidValueError: the kernel's table has no room for the rules.
     """
     table: dict[bytes, Verdict] = {}
     named: list[Named] = []
@@ -174,12 +180,12 @@ def flatten(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change of an entry of one of the program's tables.
+    """A change of one entry in one of the program's tables.
 
     Attributes:
         table: the table, as the program names it.
         key: the entry's key.
-        value: what to put; None deletes the entry.
+        value: the entry's new value; None deletes the entry.
     """
 
     table: str
@@ -193,16 +199,16 @@ def steps(
     covers: Mapping[bytes, bytes] = MappingProxyType({}),
     counts: Mapping[bytes, Count] = MappingProxyType({}),
 ) -> list[Step]:
-    """Return the changes that bring the program's tables to these rules, in order.
+    """Return the ordered changes that bring the program's tables to these rules.
 
-    After each step every rule that stays is still found: what is new comes before the summary, which turns
-    searches on and off, and what goes comes after it.
+    After each step every rule that stays is still found. New entries come before the summary, which turns
+    searches on and off, and deletions come after it.
 
     Args:
-        rules: those wanted.
-        table: rules that are there. Counts of those that stay go on.
-        covers: covers that are there.
-        counts: what new rules have done in another table, by key.
+        rules: the wanted rules.
+        table: present rules. A rule that stays keeps its count.
+        covers: present entries of the second trie.
+        counts: counts from another table with which new rules begin, by key.
     """
     wanted = rules.covers
     found = [
@@ -229,7 +235,7 @@ def decode(value: bytes) -> tuple[Verdict, Count]:
 
 
 def kind_of(key: bytes) -> int:
-    """The kind of a key's rule."""
+    """The kind of rule to which a key belongs."""
     return int(_KEY.unpack_from(key)[2])
 
 

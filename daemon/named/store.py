@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the rules: the used prefixes, one a line, and the policies as the daemon last had them.
+"""The files behind the rules: the used prefixes, one a line, and the policies that the daemon last had.
 
-No line is lost by a bad one: a line that is no prefix is told by its number, stays where it is, and the
-others count.
+A bad line does no harm to other lines. It is reported by its number, and stays in the file.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from ltp_switcher.files import STATE_MODE, read_whole, set_aside, write_atomical
 log = logging.getLogger(__name__)
 
 POLICIES_FILE: Final = "named-policies.json"
-"""Name of the policies' file in the daemon's state directory."""
+"""Name of the policies' file, in the daemon's state directory."""
 BYTES_MAX: Final = 16 << 20
-"""Largest size of either file; 65,536 prefixes take 3 MB."""
+"""Largest size of either file in bytes. 65,536 prefixes take 3 MB."""
 _HEAD: Final = (
     "# Destinations under the congestion control mutant, one prefix a line; see `ltp-switcher use`."
 )
@@ -32,7 +31,7 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the file: its text, and its prefix if it has one."""
+    """A line of the file of prefixes: its text, and its prefix if it has one."""
 
     text: str
     prefix: Network | None
@@ -40,31 +39,31 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PrefixFile:
-    """The file's lines, and the faults of those that are no prefix, in words."""
+    """The lines of the file, and the faults of lines that are not a prefix, in words."""
 
     lines: tuple[Line, ...] = ()
     faults: tuple[str, ...] = ()
 
     @property
     def prefixes(self) -> list[Network]:
-        """The prefixes, each once, in the file's order."""
+        """The prefixes in the file's order, each once."""
         return list(dict.fromkeys(line.prefix for line in self.lines if line.prefix is not None))
 
     def with_more(self, prefixes: Iterable[Network]) -> PrefixFile:
-        """The file with these prefixes, too."""
+        """The file with these prefixes added."""
         present = set(self.prefixes)
         head = self.lines or (Line(_HEAD, None),)
         more = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in present]
         return PrefixFile((*head, *(Line(str(prefix), prefix) for prefix in more)), self.faults)
 
     def without(self, prefixes: Collection[Network]) -> PrefixFile:
-        """The file without these prefixes; comments and bad lines stay."""
+        """The file with these prefixes removed. Comments and bad lines stay."""
         left = tuple(line for line in self.lines if line.prefix is None or line.prefix not in prefixes)
         return PrefixFile(left, self.faults)
 
 
 def read(file: Path) -> PrefixFile:
-    """Return the file's content; an empty one if there is no file.
+    """Read the file of prefixes. A missing file counts as an empty one.
 
     Raises:
         ArtifactError: the file cannot be read.
@@ -91,10 +90,10 @@ def read(file: Path) -> PrefixFile:
 
 
 def write(file: Path, content: PrefixFile) -> None:
-    """Write the file as a whole. Without prefixes, comments of others and bad lines there is no file.
+    """Write the file as a whole. If only our own comments are left, the file is removed.
 
     Raises:
-        ArtifactError: it cannot be written.
+        ArtifactError: the file cannot be written.
     """
     texts = [line.text for line in content.lines]
     if any(text.strip() and text != _HEAD for text in texts):
@@ -108,10 +107,10 @@ def write(file: Path, content: PrefixFile) -> None:
 
 
 def read_policies(file: Path) -> tuple[Policies, list[str]]:
-    """Return the policies that the daemon left, and the faults of those that cannot be read.
+    """Read the policies that the daemon left. Returns them, and the faults of policies that cannot be read.
 
     Raises:
-        ArtifactError: the file is there and cannot be read.
+        ArtifactError: the file exists but cannot be read.
     """
     try:
         entries = json.loads(read_whole(file, BYTES_MAX))
@@ -130,7 +129,9 @@ def read_policies(file: Path) -> tuple[Policies, list[str]]:
 
 
 def write_policies(file: Path, policies: Policies) -> None:
-    """Leave the policies for the program's table, if others are there. Raises `ArtifactError`."""
+    """Write the policies for the program's table, unless the file has them already. Raises
+    `ArtifactError`.
+    """
     content = json.dumps([policy.entry() for policy in policies.entries], indent=1).encode() + b"\n"
     try:
         if read_whole(file, BYTES_MAX) == content:
