@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder's file: its weights and LinUCB's start; see `ltp_switcher.artifacts`.
+"""The encoder's file: the weights, and LinUCB's initial state. `ltp_switcher.artifacts` has the format.
 
 Its arrays are the `WEIGHT_NAMES` in PyTorch's layout (float32), and `prior_A`, `prior_b`, `prior_counts`
 (float64, one row for each arm id).
@@ -31,8 +31,8 @@ _PRIOR_NAMES: Final = ("prior_A", "prior_b", "prior_counts")
 class Artifact:
     """Weights by name, and the sums of z z', r z and 1 over the training data for each arm id.
 
-    Shapes, with I inputs, H hidden units, F units between, Z outputs, arm ids 0..N-1 and D = Z + 1 (the
-    context with its constant 1): gru_weight_ih (3H, I), gru_weight_hh (3H, H), gru_bias_* (3H,),
+    Shapes, with I inputs, H hidden units, F units in the first dense layer, Z outputs, arm ids 0..N-1 and D =
+    Z + 1 (the context with its constant 1): gru_weight_ih (3H, I), gru_weight_hh (3H, H), gru_bias_* (3H,),
     fc1_weight (F, H), fc1_bias (F,), fc2_weight (Z, F), fc2_bias (Z,), prior_A (N, D, D), prior_b (N, D),
     prior_counts (N,).
     """
@@ -45,7 +45,7 @@ class Artifact:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the weights: two encoders with the same digest give the same contexts."""
+        """SHA-256 of the weights. Two encoders with the same digest give the same contexts."""
         return artifacts.digest(self.weights)
 
 
@@ -64,7 +64,7 @@ def load(path: Path = WEIGHTS) -> Artifact:
     """Read and check the file.
 
     Raises:
-        ArtifactError: it is missing, unreadable, of another version, or fails its checksum.
+        ArtifactError: the file is missing, unreadable, of another version, or fails its checksum.
     """
     arrays, metadata = artifacts.read(
         path,

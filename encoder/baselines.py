@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simple predictors of an arm's reward, and the measure by which they and the encoder are compared."""
+"""Simple predictors of an arm's reward, and the scores that compare them with the encoder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from ltp_switcher.encoder.dataset import Sequence, weights
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Weighted mean squared error; share of the variance explained, in all and within single paths."""
+    """Scores of a predictor of rewards.
+
+    `error` is the weighted mean squared error. `r2` is the share of the variance explained over all paths,
+    and `within_r2` the share explained within single paths.
+    """
 
     error: float
     r2: float
@@ -23,7 +27,9 @@ class Scores:
 
 
 def fit_means(sequences: list[Sequence], arms: int) -> Floats:
-    """Mean reward of each arm id, shape (arms,); of all arms for one without data."""
+    """Return the mean reward of each arm id, shape (arms,). An arm without data gets the mean over all
+    arms.
+    """
     total, count = np.zeros(arms), np.zeros(arms)
     for sequence in sequences:
         weight = weights(sequence)
@@ -33,7 +39,9 @@ def fit_means(sequences: list[Sequence], arms: int) -> Floats:
 
 
 def fit_linear(sequences: list[Sequence], arms: int, ridge: float = 10.0) -> Floats:
-    """Ridge regression of the reward on the raw inputs for each arm id, shape (arms, inputs)."""
+    """Return the weights of a ridge regression of reward on raw inputs for each arm id, shape (arms,
+    inputs).
+    """
     inputs = sequences[0].inputs.shape[1]
     out = np.zeros((arms, inputs))
     for arm in range(arms):
@@ -48,7 +56,9 @@ def fit_linear(sequences: list[Sequence], arms: int, ridge: float = 10.0) -> Flo
 
 
 def score(sequences: list[Sequence], predict: Callable[[Sequence], NDArray[np.floating]]) -> Scores:
-    """Compare predictions, shape (steps,) of each path, with the rewards of the arms that ran."""
+    """Compare predictions, one array of shape (steps,) for each path, with the rewards of the arms that
+    ran.
+    """
     rewards = [np.nan_to_num(s.reward).astype(np.float64) for s in sequences]
     told = [np.asarray(predict(s), np.float64) for s in sequences]
     weight = [weights(s).astype(np.float64) for s in sequences]

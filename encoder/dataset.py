@@ -23,11 +23,11 @@ SPLITS: Final = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Sequence:
-    """One path.
+    """The sequence of steps of one path.
 
-    inputs: float32, shape (steps, inputs), the encoder's inputs. arm: uint8, shape (steps,), id of the
-    arm that was chosen. reward: float32, shape (steps,), normalised reward of that choice, NaN where it
-    is not known. fresh: bool, shape (steps,), where the arm was chosen anew.
+    inputs: float32, shape (steps, inputs), the encoder's inputs. arm: uint8, shape (steps,), id of the arm
+    that was chosen. reward: float32, shape (steps,), normalised reward of that choice, NaN if unknown. fresh:
+    bool, shape (steps,), true at steps that chose an arm anew.
     """
 
     inputs: Float32s
@@ -74,7 +74,7 @@ def load_sequences(folder: Path) -> dict[str, list[Sequence]]:
 
 
 def digest(sequences: dict[str, list[Sequence]]) -> str:
-    """SHA-256 over everything that training sees."""
+    """SHA-256 over all data that training sees."""
     running = hashlib.sha256()
     for split in SPLITS:
         for sequence in sequences[split]:
@@ -84,11 +84,12 @@ def digest(sequences: dict[str, list[Sequence]]) -> str:
 
 
 def weights(sequence: Sequence, near: int = 4) -> Float32s:
-    """How much each step's answer counts, shape (steps,); 0 where there is none.
+    """Return the weight of each step's reward in training, shape (steps,); 0 where the reward is unknown.
 
-    The bandit asks about arms that it could change to as often as about the one that runs, but only the
-    first steps after a choice show a change. They get half of the weight of each path, the rest
-    the other half. A path's weight is the number of its choices: answers overlap within one.
+    The bandit asks about arms that it could change to as often as about the arm that runs. But only the first
+    steps after a choice show a change. These steps get half of the weight of each path, and all other steps
+    the other half. A path's weight is the number of its choices, because the rewards after one choice
+    overlap.
     """
     known = np.isfinite(sequence.reward)
     since = np.arange(len(known)) - np.maximum.accumulate(np.where(sequence.fresh, np.arange(len(known)), 0))

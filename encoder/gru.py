@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference: GRU, then two fully connected layers, for all flows of a step at once, in numpy.
 
-Mutant §5.1 gives the layers but not their sizes nor their activations. Ours: ReLU between the two
-layers, tanh at the end, which bounds the context that LinUCB sees to ±1.
+Mutant §5.1 gives the layers, but neither their sizes nor their activations. Here ReLU is between the two
+dense layers, and tanh at the end. It bounds the context that LinUCB sees to ±1.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ Array = Float32s
 
 
 class GRUEncoder:
-    """The encoder f_enc of Algorithm 1 line 11. The state of each flow is the caller's: shape (n,
-    hidden_size).
+    """The encoder f_enc of Mutant's Algorithm 1, line 11.
+
+    The caller keeps the state of the flows, shape (n, hidden_size).
 
     Raises:
         ArtifactError: the weights' shapes do not fit together.
@@ -53,11 +54,11 @@ class GRUEncoder:
 
     @classmethod
     def from_file(cls, path: Path = WEIGHTS) -> GRUEncoder:
-        """Load the encoder. Raises `ArtifactError` with the file's fault."""
+        """Load the encoder. Raises `ArtifactError`, which names the file's fault."""
         return cls(load(path))
 
     def initial_state(self, n: int) -> Array:
-        """State of n flows that have seen nothing."""
+        """Return the state of n flows before their first step, shape (n, hidden_size)."""
         return np.zeros((n, self.hidden_size), np.float32)
 
     def step(self, hidden: Array, inputs: Array) -> tuple[Array, Array]:

@@ -17,10 +17,11 @@ OUTPUTS: Final = 16
 
 
 class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed where types are checked
-    """GRU, two fully connected layers, and the linear head that stands for LinUCB while training.
+    """A GRU, two fully connected layers, and a linear head that stands in for LinUCB during training.
 
-    The objective follows [40] of the paper: the reward of each arm is linear in the last hidden layer,
-    so that layer becomes a good context for a linear bandit. Only the head's arm that ran is trained.
+    The objective follows reference [40] of the paper. The predicted reward of each arm is linear in the last
+    hidden layer, so this layer becomes a good context for a linear bandit. Each step trains the head of the
+    arm that ran, and of no other.
     """
 
     def __init__(self, inputs: int, arms: int) -> None:
@@ -31,17 +32,19 @@ class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed 
         self.head = nn.Linear(OUTPUTS, arms)
 
     def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Contexts z, shape (paths, steps, 16), of inputs of shape (paths, steps, inputs), and the state."""
+        """Return the contexts z, shape (paths, steps, 16), and the state, from inputs, shape (paths, steps,
+        inputs).
+        """
         hidden, state = self.gru(inputs, state)
         return torch.tanh(self.fc2(torch.relu(self.fc1(hidden)))), state
 
     def rewards(self, z: Tensor) -> Tensor:
-        """Predicted reward of every arm id, shape (paths, steps, arms)."""
+        """Return the predicted reward of every arm id, shape (paths, steps, arms)."""
         out: Tensor = self.head(z)
         return out
 
     def arrays(self) -> dict[str, Float32s]:
-        """The encoder's weights under the names of the artifact; the head is not part of it."""
+        """The encoder's weights under the names of the artifact, without the head."""
         names = {
             "gru_weight_ih": self.gru.weight_ih_l0,
             "gru_weight_hh": self.gru.weight_hh_l0,

@@ -36,12 +36,15 @@ from ltp_switcher.encoder.gru import GRUEncoder
 from ltp_switcher.encoder.model_torch import TorchEncoder
 
 ARMS: Final = 21
-"""Arm ids 0 to 20."""
+"""Number of arm ids, which go from 0 to 20."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hyperparameters; the paper gives none. `features`: leading inputs, behind them the arm one-hot."""
+    """Hyperparameters, of which the paper gives none.
+
+    `features` is the number of leading inputs; the one-hot code of the arm follows them.
+    """
 
     epochs: int = 150
     patience: int = 25
@@ -55,7 +58,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Batch:
-    """A split's paths side by side, padded at the end: shapes (paths, steps, inputs) and (paths, steps)."""
+    """The paths of a split, padded at the end to one length.
+
+    `inputs` has the shape (paths, steps, inputs), all other tensors the shape (paths, steps).
+    """
 
     inputs: torch.Tensor
     arm: torch.Tensor
@@ -64,7 +70,7 @@ class Batch:
 
     @classmethod
     def of(cls, sequences: list[Sequence]) -> Batch:
-        """Pad and stack; padding and unknown rewards weigh 0."""
+        """Pad the sequences and stack them. Padding and unknown rewards get the weight 0."""
         steps = max(len(s.arm) for s in sequences)
         inputs = np.zeros((len(sequences), steps, sequences[0].inputs.shape[1]), np.float32)
         arm = np.zeros((len(sequences), steps), np.int64)
@@ -79,18 +85,18 @@ class Batch:
         return cls(*(torch.from_numpy(array) for array in (inputs, arm, reward, weight)))
 
     def chunks(self, size: int) -> list[Batch]:
-        """Cut the batch along time, into pieces of `size` steps; the last one may be shorter."""
+        """Cut the batch along time into pieces of `size` steps. The last piece may be shorter."""
         tensors = (self.inputs, self.arm, self.reward, self.weight)
         return [Batch(*part) for part in zip(*(t.split(size, dim=1) for t in tensors), strict=True)]
 
     def error(self, predicted: torch.Tensor) -> torch.Tensor:
-        """Weighted sum of squared errors of the arms that ran."""
+        """Return the weighted sum of squared errors for the arms that ran."""
         told = predicted.gather(2, self.arm[..., None])[..., 0]
         return (self.weight * (told - self.reward) ** 2).sum()
 
 
 def loss(model: TorchEncoder, batch: Batch) -> float:
-    """Weighted mean squared error over whole paths."""
+    """Return the weighted mean squared error over whole paths."""
     model.eval()
     with torch.no_grad():
         z, _ = model(batch.inputs)
@@ -150,7 +156,7 @@ def fit(
 
 
 def contexts(model: TorchEncoder, sequence: Sequence) -> Floats:
-    """Contexts with their constant 1, shape (steps, 17)."""
+    """Return the contexts with a constant 1 appended, shape (steps, 17)."""
     model.eval()
     with torch.no_grad():
         z, _ = model(torch.from_numpy(sequence.inputs)[None])
@@ -158,7 +164,7 @@ def contexts(model: TorchEncoder, sequence: Sequence) -> Floats:
 
 
 def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, Floats]:
-    """Sums of z z', r z and 1 for each arm id over the training paths: LinUCB's start."""
+    """Return the sums of z z', r z and 1 for each arm id over the training paths: LinUCB's initial state."""
     pairs = [(contexts(model, s), s, weights(s).astype(np.float64)) for s in sequences]
     dim = pairs[0][0].shape[1]
     A, b, counts = np.zeros((ARMS, dim, dim)), np.zeros((ARMS, dim)), np.zeros(ARMS)
@@ -172,7 +178,7 @@ def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, Floats]:
 
 
 def check_numpy(model: TorchEncoder, exported: files.Artifact, sequence: Sequence) -> float:
-    """Largest difference between PyTorch's and numpy's contexts over a whole path, state carried."""
+    """Return the largest difference between PyTorch's and numpy's contexts over one whole path."""
     encoder = GRUEncoder(exported)
     state = encoder.initial_state(1)
     wanted = contexts(model, sequence)[:, :-1]
@@ -184,7 +190,7 @@ def check_numpy(model: TorchEncoder, exported: files.Artifact, sequence: Sequenc
 
 
 def cut_unseen_arms(model: TorchEncoder, sequences: list[Sequence], features: int) -> None:
-    """Set the one-hot inputs of arms that no training path has run to 0, as they are still random."""
+    """Set the input weights of arms that no training path has run to 0, because they are still random."""
     seen = np.any([s.inputs[:, features:].any(axis=0) for s in sequences], axis=0)
     with torch.no_grad():
         model.gru.weight_ih_l0[:, features:] *= torch.from_numpy(seen.astype(np.float32))
@@ -237,7 +243,7 @@ def main(arguments: abc.Sequence[str] | None) -> int:
 def judge(
     model: TorchEncoder, known: dict[str, Floats], data: dict[str, list[Sequence]]
 ) -> dict[str, Scores]:
-    """Errors on the test paths: the encoder under LinUCB's own linear model, and simpler predictors."""
+    """Score the encoder with LinUCB's linear model, and simpler predictors, on the test paths."""
     train, test = data["train"], data["test"]
     theta = np.linalg.solve(known["A"] + np.eye(known["A"].shape[1]), known["b"][..., None])[..., 0]
     means, linear = fit_means(train, ARMS), fit_linear(train, ARMS)

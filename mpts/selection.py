@@ -49,7 +49,7 @@ def phase_pulls(n_arms: int, budget: int) -> tuple[Ints, int]:
 
 
 def check_sizes(n_arms: int, k: int) -> None:
-    """Raise `InvalidValueError` where a team of k cannot be picked from n_arms."""
+    """Raise `InvalidValueError` if a team of k cannot be picked from n_arms arms."""
     if n_arms < 1:
         raise InvalidValueError("n_arms", n_arms, "1 or more")
     if not 1 <= k <= n_arms:
@@ -57,13 +57,13 @@ def check_sizes(n_arms: int, k: int) -> None:
 
 
 class SuccessiveAcceptsRejects:
-    """Find the k arms with the highest mean reward in exactly `budget` pulls.
+    """Finds the k arms with the highest mean reward in exactly `budget` pulls.
 
-    Ask `next_arm`, pull that arm, hand its reward to `observe`; when `next_arm` returns None the team
-    is in `result`. Arms are numbered 0 to n_arms - 1. Within a phase the active arms take turns in an
-    order drawn anew each round, so that a drift of the path burdens all arms alike.
+    Ask `next_arm`, pull the arm that it returns, and hand the reward to `observe`. When `next_arm` returns
+    None, the team is in `result`. Arms are numbered 0 to n_arms - 1. Within a phase the active arms take
+    turns in an order drawn anew each round, so that a drift of the path burdens all arms alike.
 
-    With k = n_arms there is nothing to find: no pull is asked for.
+    With k = n_arms there is nothing to find, and no pull is asked for.
 
     Raises:
         InvalidValueError: n_arms < 1, k outside 1..n_arms, or budget < n_arms.
@@ -93,7 +93,7 @@ class SuccessiveAcceptsRejects:
 
     @property
     def means(self) -> Floats:
-        """Empirical mean reward of each arm, shape (n_arms,); 0 where never pulled."""
+        """Empirical mean reward of each arm, shape (n_arms,); 0 for an arm that was never pulled."""
         return self.sums / np.maximum(self.pulls, 1)
 
     @property

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short tournament of paired measurements, which ends early where it can and gives up where it must.
+"""A short tournament of paired measurements, which ends early when the result is clear or out of reach.
 
 Arm 0 is the incumbent, the arm that runs anyway. A round measures another arm beside it and yields the
 logarithm of the ratio of their rewards, in which a change of the path cancels. Each arm's mean log ratio has
 an interval by Student's t, with one variance for all arms. The tournament ends once the intervals tell the k
 best arms from the others, once each arm is known well enough, or once the rounds are used up. It gives an arm
-up where its remaining rounds could not decide at the variance seen so far.
+up if its remaining rounds could not decide at the variance seen so far.
 
-An arm passes another one in the order only where their intervals are apart, and the incumbent starts with a
-lead of `LEAD`. A few round trips show neither the price of a change nor an arm's rare events. Otherwise the
-order of before stands: the incumbent first, then the arms as they were given. So where the noise of the
-rewards is normal and equal for all arms, the probability that a worse arm passes a better one is at most
-`error`, whatever its variance. It covers all looks at all arms (Bonferroni).
+The initial order is the incumbent first, then the arms as they were given. An arm passes another one only if
+their intervals are apart. The incumbent starts with a lead of `LEAD`, because a few round trips show neither
+the price of a change nor an arm's rare events. Suppose that the noise of the rewards is normal and equal for
+all arms. Then the probability that a worse arm passes a better one is at most `error`, whatever the variance.
+This bound covers all looks at all arms (Bonferroni).
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.mpts.selection import check_sizes
 
 ROUNDS: Final = 8
-"""Rounds of an arm at most."""
+"""Largest number of rounds of an arm."""
 ROUNDS_LEAST: Final = 3
-"""Rounds of an arm before it is judged."""
+"""Number of rounds of an arm before it is judged."""
 ERROR: Final = 0.1
 PRECISE: Final = 0.05
-"""An arm is known well enough with an interval of this half-width: about 5 % of its reward."""
+"""Half-width of an interval, as a log ratio, at which an arm is known well enough: about 5 % of its
+reward."""
 LEAD: Final = 0.1
 """The log ratio by which another arm has to exceed the incumbent: about 10 % of the reward."""
 MOST: Final = 3.0
-"""Log ratios beyond this count as this: a factor of 20 decides, and more of it is noise."""
+"""Limit to which log ratios are clipped: a factor of 20 decides, and anything beyond it is noise."""
 
 
 class PairedTournament:
-    """Find the k best of n arms, numbered 0 to n_arms - 1 in the order that stands until proved otherwise.
+    """Finds the k best of n arms, numbered 0 to n_arms - 1. This order stands until the intervals prove
+    another.
 
-    Ask `next_arm`, measure that arm beside arm 0, hand the log ratio to `observe`. When `next_arm` returns
-    None the team is in `result`. No more than `budget` rounds are asked for.
+    Ask `next_arm`, measure the arm that it returns beside arm 0, and hand the log ratio to `observe`. When
+    `next_arm` returns None the team is in `result`. No more than `budget` rounds are asked for.
 
     Args:
         n_arms: n.
         k: size of the team. With k = n_arms there is nothing to find.
-        rounds: rounds of an arm at most.
-        error: probability of a wrong order, see above.
+        rounds: largest number of rounds of an arm.
+        error: largest probability that a worse arm passes a better one; see the module's text.
 
     Raises:
         InvalidValueError: n_arms < 1, k outside 1..n_arms, rounds < 3, or error outside 0..1.
@@ -73,12 +75,14 @@ class PairedTournament:
 
     @property
     def means(self) -> Floats:
-        """Mean log ratio of each arm to arm 0, shape (n_arms,); 0 where never measured."""
+        """Mean log ratio of each arm to arm 0, shape (n_arms,); 0 for an arm that was never measured."""
         return np.divide(self._sums, self._weights, out=np.zeros(self.n_arms), where=self._weights > 0)
 
     @property
     def half_widths(self) -> Floats:
-        """Half of the width of each mean's interval, shape (n_arms,); infinite where not judged yet."""
+        """Half-width of the interval of each arm's mean, shape (n_arms,); infinite for an arm not judged
+        yet.
+        """
         deviation, freedom = self._noise()
         found = np.full(self.n_arms, np.inf)
         judged = self.pulls >= ROUNDS_LEAST
@@ -89,7 +93,7 @@ class PairedTournament:
 
     @property
     def decided(self) -> bool:
-        """Whether the intervals tell the k best arms from the others, with the incumbent's lead."""
+        """Whether the intervals separate the k best arms from the other arms, given the incumbent's lead."""
         return self.k == self.n_arms or bool(self._told_apart(self._scores(), self.half_widths).all())
 
     @property
@@ -113,8 +117,8 @@ class PairedTournament:
 
         Args:
             arm: the one that `next_arm` named.
-            log_ratio: beyond `MOST` it counts as that.
-            weight: its information over a whole round's, 0..1: an aborted round has less.
+            log_ratio: clipped to ±`MOST`.
+            weight: information of the round over a whole round's, 0..1; less than 1 for an aborted round.
 
         Raises:
             InvalidValueError: another arm, a log ratio that is not a number, or a weight outside 0..1.
@@ -133,7 +137,7 @@ class PairedTournament:
         self._squares[arm] += weight * value * value
 
     def ranking(self) -> tuple[int, ...]:
-        """All arms, best first: in the order of before, but where the intervals prove another one."""
+        """All arms, best first. The initial order changes only where the intervals prove another one."""
         mean, half = self._scores(), self.half_widths
         above = (mean - half)[:, None] > (mean + half)[None, :]
         left = list(range(self.n_arms))
@@ -186,7 +190,9 @@ class PairedTournament:
 
 @lru_cache(maxsize=4096)
 def student_quantile(freedom: int, tail: float) -> float:
-    """The value that Student's t exceeds with probability `tail`, below 0.5 (Abramowitz & Stegun, 26.7.3)."""
+    """Return the value that Student's t exceeds with probability `tail` < 0.5 (Abramowitz & Stegun,
+    26.7.3).
+    """
     low, high = 0.0, 1.0
     while _student_tail(high, freedom) > tail:
         low, high = high, 2.0 * high

@@ -14,8 +14,8 @@ UInt32s = NDArray[np.uint32]
 UInt64s = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
-"""Positions in another array."""
+"""Integer indices into another array."""
 Slots = NDArray[np.int64]
-"""Numbers of flows; see `slots`."""
+"""Slot numbers of flows; `slots` describes them."""
 ArmIds = NDArray[np.uint8]
-"""The kernel's numbers of arms, 1 and up; 0 is none."""
+"""Arm numbers as the kernel module uses them, from 1 up; 0 means no arm."""

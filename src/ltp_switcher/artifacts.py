@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of arrays with a description and a checksum: trained weights, and the daemon's learned state.
 
-One uncompressed .npz: the arrays by name, `metadata` (JSON, UTF-8 bytes) and `checksum` (SHA-256 over
-all the others as `digest` reads them). The same content gives the same bytes. Loading needs neither
+A file is one uncompressed .npz. It holds the arrays by name, `metadata` (JSON, UTF-8 bytes) and `checksum`,
+the `digest` of the arrays and the metadata. The same content gives the same bytes. Loading needs neither
 PyTorch nor pickle.
 """
 
@@ -26,12 +26,12 @@ from ltp_switcher.files import opened, write_atomically
 
 Arrays = Mapping[str, NDArray[np.generic]]
 BYTES_MAX: Final = 64 << 20
-"""Size of the largest file. The learned state of 1024 prefixes takes 50 MB with all arms."""
+"""Largest size of a file in bytes. The learned state of 1024 prefixes takes 50 MB with all arms."""
 _RESERVED: Final = ("metadata", "checksum")
 
 
 def digest(arrays: Arrays) -> str:
-    """SHA-256 over names, types, shapes and bytes, in the order of the names."""
+    """SHA-256 over the names, types, shapes and bytes of the arrays, in the order of their names."""
     running = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -43,7 +43,8 @@ def digest(arrays: Arrays) -> str:
 def write(
     path: Path, arrays: Arrays, metadata: Mapping[str, object], *, version: int, mode: int | None = None
 ) -> str:
-    """Write the file whole or not at all, and return its checksum; `mode` as `write_atomically` takes it.
+    """Write the file as a whole or not at all, and return its checksum. `mode` is passed to
+    `write_atomically`.
 
     Raises:
         ArtifactError: a name is reserved, or the file cannot be written.
@@ -63,14 +64,14 @@ def write(
 def read(
     path: Path, *, what: str, version: int, remedy: str, bytes_max: int = BYTES_MAX
 ) -> tuple[dict[str, NDArray[np.generic]], dict[str, object]]:
-    """Read and check a file of `write`.
+    """Read and check a file that `write` made.
 
     Args:
         path: the file.
         what: content of the file, as an error message calls it ("encoder weights").
         version: the only version of the content that the caller reads.
         remedy: the advice when it is missing ("train it with `make train-ltp`").
-        bytes_max: size of the largest file that is read. No array in it takes more memory than file.
+        bytes_max: largest size of a file that is read. No array takes more memory than the file has bytes.
 
     Returns:
         The arrays by name, and the metadata with its `version`.
@@ -128,9 +129,9 @@ def _check_sizes(stream: BinaryIO) -> None:
 
 
 def revision() -> str:
-    """The repository's commit, which an artifact names; "unknown" outside of one.
+    """The commit of the repository, which an artifact names; "unknown" outside of a repository.
 
-    It ends in "-dirty" where a file of the commit has been changed since.
+    The name ends in "-dirty" if a file of the commit has been changed since.
     """
     folder = str(Path(__file__).resolve().parent)
     command = ["git", "-C", folder, "describe", "--always", "--exclude=*", "--dirty", "--abbrev=40"]

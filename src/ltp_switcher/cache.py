@@ -10,5 +10,5 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def cache_dir() -> Path:
-    """Folder of the cache: `$LTP_CACHE`, else `.cache` in the checkout."""
+    """Return the folder of the cache: `$LTP_CACHE` if it is set, else `.cache` in the checkout."""
     return Path(os.environ.get("LTP_CACHE") or REPOSITORY / ".cache")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure functions on the workers of a Dask cluster, each named by the hash of all that it depends on.
 
-Dask schedules, notices dead workers and gives their tasks to others; it is imported when a cluster is
-entered, and not before. A worker hashes a task's inputs anew, on its own machine. Where that hash is another
-one, its result would be another one, too: the task is refused there, and both hashes are named.
+Dask schedules the tasks, notices dead workers and gives their tasks to other workers. It is imported only
+when a cluster is entered. A worker hashes a task's inputs again on its own machine. If this hash differs from
+the caller's, the result would differ too. So the worker refuses the task, and the error names both hashes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distributed import Future
 
 RETRIES: Final = 2
-"""Times that a task which failed is tried again."""
+"""Number of times that a failed task is tried again."""
 CONNECT_S: Final = 30
 _NEWS_S: Final = 0.5
 """A task's news are sent no more often."""
@@ -39,13 +39,13 @@ OnNews = Callable[[News], None]
 
 
 class Task(Protocol[NewsGiven, MadeFrom]):
-    """A pure function with its inputs. Objects of it, news and results are pickled."""
+    """A pure function with its inputs. Tasks, their progress reports and their results are pickled."""
 
     def fingerprint(self) -> str:
         """The hash of everything that the result depends on, on this machine."""
 
     def make(self, on_news: Callable[[NewsGiven], None], /) -> MadeFrom:
-        """Compute the result, and tell `on_news` how it stands meanwhile."""
+        """Compute the result, and report the progress to `on_news` meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Refusal:
 
 
 class Cluster:
-    """A connection to a Dask scheduler, while it is entered. Several threads may use it.
+    """A connection to a Dask scheduler, used as a context manager. Several threads may share it.
 
     Attributes:
         slots: number of tasks that its workers ran at once when the connection was made.
@@ -132,14 +132,14 @@ class Cluster:
         self._client.close()
 
     def make(self, task: Task[News, Made], on_begin: Callable[[], None], on_news: OnNews[News]) -> Made:
-        """The result of a task, made by one of the workers.
+        """Return the result of a task, which one of the workers computes.
 
-        Whoever asks for the same task meanwhile gets the same result.
+        Callers that ask for the same task meanwhile get the same result.
 
         Args:
             task: the task.
-            on_begin: called each time a worker begins with it, in another thread.
-            on_news: called with the task's news, in another thread.
+            on_begin: called in another thread each time a worker begins with the task.
+            on_news: called in another thread with each progress report of the task.
 
         Raises:
             ClusterError: a worker refuses the task, the task failed, or it took several workers down.
@@ -177,7 +177,7 @@ class Cluster:
         return made
 
     def stop(self) -> None:
-        """Give all tasks up: threads that wait in `make` get an error, and the workers stop soon."""
+        """Give up all tasks. Threads that wait in `make` get an error, and the workers stop soon."""
         self._client.cancel(list(self._futures), force=True)
 
 

@@ -18,7 +18,7 @@ _INTERRUPTED: Final = 130
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """Make argparse's type of a whole number from `low` to `high`."""
+    """Make a `type` for argparse that accepts whole numbers from `low` to `high`."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and low <= int(text) <= high):
@@ -29,7 +29,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 
 def seconds(low: float, high: float) -> Callable[[str], float]:
-    """Make argparse's type of a time from `low` to `high` seconds."""
+    """Make a `type` for argparse that accepts times from `low` to `high` seconds."""
 
     def parse(text: str) -> float:
         try:
@@ -45,7 +45,7 @@ def seconds(low: float, high: float) -> Callable[[str], float]:
 
 
 def printable(text: str) -> str:
-    """A text from elsewhere without control characters, so that it cannot command the terminal.
+    """Escape the control characters of an untrusted text, so that it cannot control the terminal.
 
     >>> printable("a\\x1b[2J")
     'a\\\\x1b[2J'
@@ -56,7 +56,9 @@ def printable(text: str) -> str:
 
 
 def program(name: str) -> Callable[[Main], Program]:
-    """Decorate a `main`: a failure becomes a line on stderr and status 1, Ctrl-C status 130."""
+    """Decorate a `main`: a failure becomes a line on stderr and exit status 1; Ctrl-C becomes exit status
+    130.
+    """
 
     def decorate(main: Main) -> Program:
         @functools.wraps(main)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion of a command line by the shell, from its parser."""
+"""Scripts by which a shell completes a command line, made from the command's parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ SHELLS: Final = ("bash", "zsh")
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The completion script of a shell of `SHELLS`. Arguments of type `Path` are completed with files."""
+    """Return the completion script for a shell of `SHELLS`. It completes arguments of type `Path` with
+    files.
+    """
     # Each command of the program loads this module for `SHELLS`; only one needs shtab.
     import shtab
 

@@ -12,12 +12,12 @@ class LtpSwitcherError(Exception):
 
 
 def reason(error: Exception) -> str:
-    """Why something failed, in words for a user: an `OSError` goes without its number and its path."""
+    """Say why something failed, in words for a user. The number and the path of an `OSError` are left out."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 class InvalidValueError(LtpSwitcherError, ValueError):
-    """Input that names a field, carries a value, and breaks the rule given in `allowed`."""
+    """A field of the input has a value that breaks the rule in `allowed`."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         self.field = field
@@ -54,7 +54,7 @@ class ArtifactError(LtpSwitcherError):
 
 
 class ArtifactMissingError(ArtifactError):
-    """There is no such file."""
+    """The weight, state or data file does not exist."""
 
 
 class ControlError(LtpSwitcherError):
@@ -62,7 +62,7 @@ class ControlError(LtpSwitcherError):
 
 
 class StoreError(LtpSwitcherError):
-    """The store of the fleet cannot be reached, or does not answer as it should."""
+    """The store that the hosts of a fleet share cannot be reached, or its answer is invalid."""
 
 
 class LabError(LtpSwitcherError):
@@ -70,7 +70,7 @@ class LabError(LtpSwitcherError):
 
 
 class ClusterError(LtpSwitcherError):
-    """A Dask cluster cannot be used, refused a task, or failed at one."""
+    """A Dask cluster cannot be used, refused a task, or failed to run a task."""
 
 
 class EmulationError(LtpSwitcherError):

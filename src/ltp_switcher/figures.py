@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures: with their interval where runs were repeated, beside their targets, and as a table."""
+"""Measured figures, with their intervals and targets, and the table that shows them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NORMAL: Final = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over repeats, and half of its 95 % interval (Student's); NaN with a single repeat."""
+    """A mean over repeats, and the half-width of its 95 % interval (Student's t), NaN for a single repeat."""
 
     mean: float
     half: float
 
     @staticmethod
     def of(values: Sequence[float]) -> Estimate:
-        """Estimate from one value for each repeat."""
+        """Make the estimate from `values`, one for each repeat."""
         count = len(values)
         if count < 2:
             return Estimate(fmean(values), math.nan)
@@ -38,14 +38,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The range that a figure must reach: its ends included, or any value less than `below`."""
+    """The range that a figure must reach: `low` to `high`, both included, and less than `below`."""
 
     low: float = -math.inf
     high: float = math.inf
     below: float = math.inf
 
     def met(self, value: float) -> bool:
-        """Tell whether a value reaches the target. NaN never does."""
+        """Return whether a value reaches the target. NaN never does."""
         return self.low <= value <= self.high and (value < self.below or self.below == math.inf)
 
     def __str__(self) -> str:
@@ -59,9 +59,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that a scheme reached. A figure without a target is there to compare.
+    """One number that a scheme reached. A figure without a target is shown for comparison only.
 
-    `spread` holds the least and the largest value that single seeds reach; None with one seed.
+    `spread` holds the least and the largest value of single seeds; it is None if there is one seed.
     """
 
     scheme: str
@@ -72,12 +72,12 @@ class Figure:
 
     @property
     def quantity(self) -> str:
-        """The quantity to compare. A worst case has it without the place where a scheme is worst."""
+        """The quantity to compare. For a worst case, the place where a scheme is worst is left out."""
         return self.what.partition(" (")[0] if self.what.startswith("least") else self.what
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is reached; None without one."""
+        """Whether the figure reaches its target; None if it has no target."""
         return None if self.target is None else self.target.met(self.value)
 
     def to_dict(self) -> dict[str, object]:

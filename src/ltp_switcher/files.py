@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that programs rewrite: replaced as a whole, by one process at a time, and never lost.
 
-A program that reads a file, changes its content and writes it back does all three under `locked`. Who only
-reads needs no lock, because `write_atomically` shows the old content or the new one.
+A program that reads a file, changes its content and writes it back does all three under `locked`. A program
+that only reads needs no lock: thanks to `write_atomically` it sees the old content or the new one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ltp_switcher.errors import ArtifactError, ArtifactMissingError, reason
 log = logging.getLogger(__name__)
 
 STATE_MODE: Final = 0o640
-"""Mode of the daemon's files: its group reads them, and nobody else writes them."""
+"""File mode of the daemon's files: the daemon's user may write them, and its group may read them."""
 
 LOCK_WAIT_S: Final = 10.0
-"""How long to wait for another program that rewrites the same file."""
+"""Time to wait for another program that rewrites the same file, in seconds."""
 _LOOK_S: Final = 0.02
 
 
 @contextmanager
 def locked(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
-    """Rewrite a file alone among all programs that use this function; threads count as programs do.
+    """Hold the lock on a file while it is rewritten. Other programs and threads that call this function wait.
 
-    The lock is flock(2) on a hidden file beside `path`, which stays: `path` itself is replaced by a rewrite.
-    Nobody but its owner may open it, or any reader could keep the writers waiting.
+    The lock is flock(2) on a hidden file beside `path`, because a rewrite replaces `path` itself. The hidden
+    file is never removed. Only its owner may open it, or any reader could keep the writers waiting.
 
     Raises:
-        ArtifactError: the lock cannot be made, or others keep it for `wait_s`.
+        ArtifactError: the lock cannot be made, or others hold it for more than `wait_s` seconds.
     """
     lock = path.with_name(f".{path.name}.lock")
     try:
@@ -57,7 +57,7 @@ def write_atomically(
 ) -> None:
     """Replace a file's content as a whole: a crash leaves the old file or the new one.
 
-    The new file gets `mode` and `group` (id), or with None the ones that the system gives.
+    The new file gets `mode` and `group` (an id). Where one is None, the system's default applies.
 
     Raises:
         ArtifactError: it cannot be written.
@@ -86,11 +86,11 @@ def write_atomically(
 
 
 def read_whole(path: Path, bytes_max: int) -> bytes:
-    """A file's content, of `bytes_max` bytes at most.
+    """Return the content of a file of at most `bytes_max` bytes.
 
     Raises:
         ArtifactMissingError: there is no such file.
-        ArtifactError: it is no regular file, larger, or cannot be read.
+        ArtifactError: it is no regular file, is larger, or cannot be read.
     """
     with opened(path, bytes_max) as file:
         # It may grow meanwhile.
@@ -99,7 +99,9 @@ def read_whole(path: Path, bytes_max: int) -> bytes:
 
 @contextmanager
 def opened(path: Path, bytes_max: int) -> Iterator[BinaryIO]:
-    """Open a file of `bytes_max` bytes at most. Raises as `read_whole`, for reads in the context, too."""
+    """Open a file of at most `bytes_max` bytes. It raises the errors of `read_whole`, also for reads in the
+    context.
+    """
     try:
         # Without O_NONBLOCK a pipe in its place would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -119,7 +121,7 @@ def opened(path: Path, bytes_max: int) -> Iterator[BinaryIO]:
 
 
 def set_aside(path: Path) -> Path:
-    """Move a file that cannot be used out of the way, and return its new place."""
+    """Rename a file that cannot be used, and return its new path."""
     aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
     try:
         path.replace(aside)

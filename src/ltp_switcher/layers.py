@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neural network layers in numpy, for a batch of flows; inference needs no PyTorch.
+"""Neural network layers in numpy for a batch of flows, so that inference needs no PyTorch.
 
-Weights are in PyTorch's layout and gate order, float32. A batch is the first axis of every array.
+Weights are float32, in PyTorch's layout and gate order. The first axis of every other array is the batch.
 """
 
 from __future__ import annotations
@@ -31,20 +31,25 @@ class Cell(NamedTuple):
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + e^-x), written with tanh because that cannot overflow."""
+    """Compute 1 / (1 + e^-x) by tanh, which cannot overflow."""
     half: Array = np.tanh(x * _HALF) * _HALF
     return half + _HALF
 
 
 def linear(x: Array, weight: Array, bias: Array) -> Array:
-    """Fully connected layer: x (n, inputs), weight (outputs, inputs), bias (outputs,) to (n, outputs)."""
+    """Apply a fully connected layer to x, shape (n, inputs); return the outputs, shape (n, outputs).
+
+    `weight` has the shape (outputs, inputs), `bias` the shape (outputs,).
+    """
     y: Array = x.dot(weight.T)
     y += bias
     return y
 
 
 def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:
-    """One step of `torch.nn.GRUCell`, gates reset, update, candidate; the new state, shape (n, size).
+    """Do one step of `torch.nn.GRUCell` and return the new state, shape (n, size).
+
+    The order of the gates is reset, update, candidate.
 
     Args:
         x: inputs, shape (n, inputs).
@@ -61,10 +66,10 @@ def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:
 
 
 class Gru:
-    """`gru_cell` for many flows, its weights laid out for it.
+    """`gru_cell` with its weights laid out for speed with many flows.
 
-    Both gates take one product, of inputs and state side by side. A sigmoid is a tanh of half its argument,
-    and the halves are in the weights: exactly, as a factor of 2 is.
+    One matrix product of the concatenated inputs and state serves both gates. A sigmoid is computed by the
+    tanh of half its argument. The weights are halved beforehand, which is exact in floating point.
     """
 
     def __init__(self, weights: Cell) -> None:
@@ -82,7 +87,9 @@ class Gru:
         self._gates, self._memory = np.ascontiguousarray(self._gates), np.ascontiguousarray(self._memory)
 
     def step(self, x: Array, hidden: Array) -> Array:
-        """The new state, shape (n, size), of inputs (n, inputs) and a state (n, size)."""
+        """Return the new state, shape (n, size), from inputs, shape (n, inputs), and the old state, shape (n,
+        size).
+        """
         gates = np.concatenate((x, hidden), axis=1).dot(self._gates)
         gates += self._gates_bias
         # Twice the gates.
@@ -104,7 +111,7 @@ class Gru:
 
 
 def lstm_cell(x: Array, hidden: Array, cell: Array, weights: Cell) -> tuple[Array, Array]:
-    """One step of `torch.nn.LSTMCell`, gates input, forget, candidate, output.
+    """Do one step of `torch.nn.LSTMCell`. The order of the gates is input, forget, candidate, output.
 
     Args:
         x: inputs, shape (n, inputs).

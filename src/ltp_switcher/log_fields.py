@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of a log line besides its text, by which the journal can be searched: `journalctl LTP_COOKIE=…`."""
+"""Extra fields of a log line, by which the journal can be searched: `journalctl LTP_COOKIE=…`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ATTRIBUTE: Final = "ltp_fields"
 
 
 def fields(**values: object) -> dict[str, dict[str, str]]:
-    """The argument `extra` of a log call: `cookie=7` becomes the field LTP_COOKIE.
+    """Return the argument `extra` of a log call: `cookie=7` becomes the field LTP_COOKIE.
 
     >>> fields(cookie=7)
     {'ltp_fields': {'LTP_COOKIE': '7'}}
@@ -20,6 +20,6 @@ def fields(**values: object) -> dict[str, dict[str, str]]:
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, str]:
-    """The fields that a log call gave its record."""
+    """Return the fields that a log call gave to `record` by its argument `extra`."""
     found: dict[str, str] = getattr(record, _ATTRIBUTE, {})
     return found

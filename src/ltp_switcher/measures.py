@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well flows do: loss, the reward of Mutant's Eq. 1, and fairness. Pure functions of arrays."""
+"""Measures of flows: loss, the reward of Mutant's Eq. 1, and fairness. All are pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ BYTES_TO_MBIT: Final = 8e-6
 
 
 def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> Floats:
-    """Lost packets as a share, 0..1, of those lost or delivered; 0 where there were none. Any one shape."""
+    """Return lost packets over lost and delivered packets, 0..1; 0 where there were none.
+
+    Both arguments have one shape, which is any, and the result has it too.
+    """
     lost, delivered = np.asarray(lost_pkts, np.float64), np.asarray(delivered_pkts, np.float64)
     total = lost + delivered
     rate: Floats = np.divide(lost, total, out=np.zeros_like(total), where=total > 0)
@@ -24,14 +27,14 @@ def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> Floats:
 def reward(throughput: ArrayLike, loss: ArrayLike, delay: ArrayLike, *, zeta: float, kappa: float) -> Floats:
     """Eq. 1 of the Mutant paper: (thr - zeta * l)^kappa / d.
 
-    There l is a loss *rate*, a bare fraction subtracted from a throughput, so on any fast path the term
-    would vanish. Here loss costs its share of the throughput, max(thr - zeta * l * thr, 0)^kappa / d. A
+    In the paper l is a loss *rate*. This fraction is subtracted from a throughput, so the term would vanish
+    on any fast path. Here loss costs its share of the throughput: max(thr - zeta * l * thr, 0)^kappa / d. A
     negative base counts as 0, never as its absolute value: squaring it would reward heavy loss.
 
     Args:
         throughput: in any unit, or over a reference; any shape.
         loss: see `loss_rate`.
-        delay: mean RTT in any unit, or over a reference. Where it is 0 or NaN, unknown, the reward is 0.
+        delay: mean RTT in any unit, or over a reference. Where it is 0 or NaN (unknown), the reward is 0.
         zeta: weight of loss.
         kappa: weight of throughput against delay.
 
@@ -48,8 +51,8 @@ def reward(throughput: ArrayLike, loss: ArrayLike, delay: ArrayLike, *, zeta: fl
 def jain_index(throughputs: ArrayLike) -> Floats:
     """Jain's fairness index over the first axis, 1/n (one flow has all) to 1 (all equal).
 
-    (sum x)^2 / (n sum x^2) of throughputs that are not negative. Flows that all stand still count as
-    equal. The shape is that of the other axes.
+    The index is (sum x)^2 / (n sum x^2), for throughputs x >= 0. If all flows stand still, they count as
+    equal. The result has the shape of the other axes.
     """
     x = np.asarray(throughputs, np.float64)
     peak = x.max(axis=0, initial=0.0)

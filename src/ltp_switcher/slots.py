@@ -58,9 +58,9 @@ def column(
 
 
 def put_first(past: NDArray[np.float64], slots: Slots, seen: NDArray[np.float64]) -> None:
-    """Remember what these slots have seen, shape (n,), as the newest of each row of the column `past`.
+    """Put new values of these slots, shape (n,), first in their rows of the column `past`.
 
-    The others move on by one, and the oldest is forgotten.
+    The older values move on by one place, and the oldest is dropped.
     """
     rows = past[slots]
     rows[:, 1:] = rows[:, :-1]
@@ -69,7 +69,7 @@ def put_first(past: NDArray[np.float64], slots: Slots, seen: NDArray[np.float64]
 
 
 class SlotArrays:
-    """Columns that grow together, and with them those of its parts.
+    """Columns of one value a slot, which grow together with the columns of its parts.
 
     A class whose columns are shaped by attributes sets these before it calls `super().__init__()`.
     """
@@ -89,17 +89,19 @@ class SlotArrays:
 
     @property
     def capacity(self) -> int:
-        """Slots that there is room for: 0 to `capacity` - 1."""
+        """Number of slots that the columns hold; slots are numbered 0 to `capacity` - 1."""
         return self._capacity
 
     def part(self, part: Part) -> Part:
-        """Let another object's slots be these: it grows and is reset along with this one."""
+        """Make another object share these slots: it grows and is reset along with this one."""
         part.grow(self._capacity)
         self._parts.append(part)
         return part
 
     def grow(self, capacity: int) -> None:
-        """Make room for at least `capacity` slots. Old ones keep their values, new ones hold initial ones."""
+        """Make room for at least `capacity` slots. Old slots keep their values, and new slots get the initial
+        values.
+        """
         old = self._capacity
         if capacity <= old:
             return
@@ -117,7 +119,7 @@ class SlotArrays:
             part.grow(self._capacity)
 
     def reset(self, slots: Slots) -> None:
-        """Give these slots the initial values; make room for them if there is none."""
+        """Give these slots the initial values, and make room for them if needed."""
         if slots.size:
             self.grow(int(slots.max()) + 1)
         for name, declared in self._columns.items():

@@ -10,13 +10,13 @@ from typing import Final
 from ltp_switcher.errors import ConfigError
 
 DEPTH_MAX: Final = 32
-"""Deepest nesting, far less than what any part stands that takes the values later."""
+"""Largest depth of nesting that is accepted. All later users of the values can handle far more."""
 _WHOLE: Final = range(-(2**63), 2**63)
 """The whole numbers that TOML 1.0 asks every program to take."""
 
 
 def read(path: Path, field: str) -> dict[str, object]:
-    """The file's content. A byte-order mark, as some editors write it, is no part of it.
+    """Return the content of a TOML file. A byte-order mark, which some editors write, is skipped.
 
     Raises:
         ConfigError: it cannot be read, or is no TOML. The error is about `field`.
