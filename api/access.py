@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The right of a client to ask.
+"""Access control: which clients may send requests.
 
-The mode of the UNIX socket says who may use it. Every local user reaches a TCP port, so a request there
-shows a bearer token (RFC 6750) or the cookie of a browser's session. `/health` and `/metrics` need neither.
+The file mode of the UNIX socket says who may use it. Every local user reaches a TCP port, so a request over
+TCP needs a bearer token (RFC 6750) or the cookie of a browser's session. `/health` and `/metrics` need
+neither.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ log = logging.getLogger(__name__)
 SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 OPEN_PATHS: Final = ("/health", "/metrics")
-"""Paths that every local user may read."""
+"""URL paths that every local user may read without a token."""
 COOKIE: Final = "ltp_switcher"
 CHALLENGE: Final = 'Bearer realm="ltp-switcher"'
 
 
 class TokenFile:
-    """The tokens of a file, read again when the file has changed. A damaged file allows nobody."""
+    """The tokens in a file, which is read again when it has changed. A damaged file gives nobody access."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -41,13 +42,13 @@ class TokenFile:
         self._tokens: tuple[tokens.Token, ...] = ()
 
     def find(self, shown: str) -> Grant | None:
-        """The grant of a shown token; None where the file does not have the token."""
+        """Return the grant of a token; None if the file does not have the token."""
         self._look()
         found = tokens.find(self._tokens, shown)
         return None if found is None else Grant(found.scope, found.name, found.sha256)
 
     def has(self, sha256: str) -> bool:
-        """Whether the file has the token of this digest."""
+        """Return whether the file has the token with this digest."""
         self._look()
         return any(token.sha256 == sha256 for token in self._tokens)
 
@@ -70,7 +71,7 @@ class TokenFile:
 
 
 class Access:
-    """The secrets that one API process takes, and the address of its TCP listener ("" for none)."""
+    """The secrets that one API process accepts, and the address of its TCP listener ("" if there is none)."""
 
     def __init__(self, token_file: Path | None = None) -> None:
         self.tokens = None if token_file is None else TokenFile(token_file)
@@ -79,11 +80,11 @@ class Access:
 
 
 class Gate:
-    """ASGI middleware: refuses what a client may not do, and notes in whose name it asks.
+    """ASGI middleware that refuses requests without the right to them, and notes the author of all others.
 
-    The Host of a request over TCP or of a browser must be a name of the loopback, so that no web page
-    reaches the API under a name of its own (DNS rebinding). A browser reaches the UNIX socket where a
-    program such as ssh forwards a port to it.
+    A request over TCP or from a browser must have a name of the loopback as its Host. So no web page reaches
+    the API under its own host name (DNS rebinding). A browser can reach the UNIX socket, too, if a program
+    such as ssh forwards a port to the socket.
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:

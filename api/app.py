@@ -40,7 +40,7 @@ Every error is a problem details object (RFC 9457, `application/problem+json`). 
 input names the `field`, its `value`, and the `allowed` values.
 """
 ANYWHERE = (400, 403, 408, 413, 415, 500, 502, 503)
-"""Statuses that any request can end in: by its form, its listener, or the daemon."""
+"""HTTP statuses in which any request can end because of its form, its listener or the daemon."""
 TOKEN = {
     "type": "http",
     "scheme": "bearer",
@@ -56,10 +56,10 @@ TAGS = [
 def create_app(
     daemon: DaemonClient, access: Access | None = None, metrics: ApiMetrics | None = None
 ) -> FastAPI:
-    """The API in front of one daemon, for one event loop.
+    """Make the API in front of one daemon, for one event loop.
 
-    Apps of other loops of the process may share `access` and `metrics`. Without an `access` no token is
-    taken over TCP.
+    The apps of several event loops in one process may share `access` and `metrics`. Without `access`, no
+    token is accepted over TCP.
     """
     app = FastAPI(
         title="ltp-switcher",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon as the API sees it: its answers typed, its refusals as problems."""
+"""The API's client of the daemon: answers become typed objects, and refusals become problems."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from ltp_switcher.daemon.control.client import (
 from ltp_switcher.errors import ControlError
 
 TIMEOUT_S = 12.0
-"""Longest time for a request. A restart of the daemon takes 8 s on a slow, emulated machine."""
+"""Longest time for a request in seconds. A restart of the daemon takes 8 s on a slow, emulated machine."""
 RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
-"""Largest answer on the event loop."""
+"""Largest answer that is read on the event loop."""
 AT_ONCE_MAX = 8
-"""Connections to the daemon at once, from the event loop. The daemon keeps places for so many."""
+"""Largest number of simultaneous connections from the event loop. The daemon reserves as many."""
 M = TypeVar("M")
 
 
 class DaemonClient:
-    """A daemon behind its control socket. Every call blocks, for `timeout_s` at most.
+    """A client of a daemon's control socket. Every call blocks for at most `timeout_s` seconds.
 
-    A call has a connection of its own, so that calls from many threads do not wait for one another.
-    All methods raise `ProblemError`.
+    Each call opens its own connection, so that calls from many threads do not wait for one another. Unless it
+    says otherwise, a method raises `ProblemError`.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class DaemonClient:
         self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
 
     def on_behalf_of(self, author: Author) -> DaemonClient:
-        """Return a client for the requests of one author. The daemon notes the author."""
+        """Return a client for the requests of one author, whose name the daemon records."""
         client = DaemonClient(self._path, self._timeout_s, author)
         client._at_once = self._at_once
         return client
 
     def call(self, method: str, **params: Json) -> Json:
-        """The bare result of a control method."""
+        """Call a control method and return its result unchecked."""
         try:
             with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._author) as client:
                 return client.call(method, **params)
@@ -68,16 +68,16 @@ class DaemonClient:
             raise _problem(error) from error
 
     def told(self, method: str, **params: Json) -> Json:
-        """Call as `call` does, for callers that keep a refusal. Raises `ControlError`."""
+        """Call as `call` does, but raise `ControlError`, for callers that store the refusal."""
         with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._author) as client:
             return client.call(method, **params)
 
     def ask(self, shape: type[M], method: str, **params: Json) -> M:
-        """The result of a control method as a `shape`: a model, or a list of one."""
+        """Call a control method and return its result as a `shape`, which is a model or a list of a model."""
         return _typed(shape, method, self.call(method, **params))
 
     async def ask_at_once(self, shape: type[M], method: str) -> M:
-        """Ask on the event loop, for callers that must not wait until other requests leave them a thread."""
+        """Ask on the event loop, for callers that must not wait for a free thread."""
         try:
             async with asyncio.timeout(self._timeout_s), self._at_once:
                 try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common parts of routes that change something: how long it lasts, and entity tags."""
+"""Common parts of routes that change something: the lifetime of a change, and entity tags."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TAGGED: dict[int | str, dict[str, Any]] = {
 
 
 def expected(if_match: str | None) -> dict[str, Json]:
-    """The parameter of a control method that stands for the header If-Match."""
+    """Return the parameter of a control method for the header If-Match."""
     if if_match is None or if_match.strip() == "*":
         return {}
     # A weak tag never matches (RFC 9110, 13.1.1).
@@ -52,7 +52,7 @@ def expected(if_match: str | None) -> dict[str, Json]:
 
 
 def timed(confirm_within_s: int | None) -> dict[str, Json]:
-    """The parameter of a control method that stands for the query parameter."""
+    """Return the parameter of a control method for the query parameter `confirm_within_s`."""
     return {} if confirm_within_s is None else {"confirm_within_s": confirm_within_s}
 
 

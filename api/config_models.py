@@ -49,7 +49,7 @@ class ConfigPatch(Request):
 
 
 class Author(Answer):
-    """A process that made a change."""
+    """The process that made a change."""
 
     uid: int = Field(description="Its user")
     pid: int = Field(description="Its process id at that time")
@@ -70,7 +70,7 @@ class Change(Answer):
 
 
 class Changed(Change):
-    """One of the last changes."""
+    """One of the last changes of operators."""
 
     can_revert: bool = Field(description="Whether it is one that can be reverted")
     confirm_within_s: float | None = Field(
@@ -79,7 +79,7 @@ class Changed(Change):
 
 
 class Confirmed(Kept):
-    """The changes that stay from now on."""
+    """The changes that were confirmed and so stay in force."""
 
     confirmed: list[int] = Field(description="Their numbers")
 
@@ -97,7 +97,7 @@ class ChangeList(Answer):
 
 
 class Versions(Answer):
-    """The versions of the parts."""
+    """The versions of the project's parts."""
 
     api: str = Field(examples=["0.1.0"])
     daemon: str = Field(examples=["0.1.0"])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's events for any number of clients: one poller, one bounded ring, a place in it for each.
+"""The daemon's events for many clients: one poller fills one bounded ring, in which each client has a place.
 
-A client that reads too slowly is dropped. Nothing is kept for it beyond the ring that all share.
+A client that reads too slowly is dropped. All clients share the ring, and no client has a buffer of its own.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ltp_switcher.api.protocol import ABORT
 
 POLL_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
-"""Time without an event after which a comment is sent, so that a dead connection is noticed."""
+"""Time without an event after which a comment is sent, in seconds. So a dead connection is noticed."""
 LOOK_S: Final = 1.0
-"""Time within which a stream ends after its client may no longer listen."""
+"""Time within which a stream ends after its client has lost the right to listen, in seconds."""
 SEND_S: Final = 10.0
-"""Time after which a client that takes nothing is dropped."""
+"""Time after which a client that reads nothing is dropped, in seconds."""
 STREAMS_MAX: Final = 32
 KEPT: Final = 4096
 RETRY_MS: Final = 2000
-"""Time after which a client should connect again."""
+"""Time after which a client should connect again, in ms."""
 
 
 class Event(BaseModel):
-    """One event. Its other fields depend on its kind."""
+    """One event. Its kind decides which fields it has beside those declared here."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -53,7 +53,7 @@ class _Page(BaseModel):
 
 
 class EventFeed:
-    """The daemon's events, polled while somebody listens."""
+    """The daemon's events, polled while at least one client listens."""
 
     def __init__(self, daemon: DaemonClient, metrics: ApiMetrics) -> None:
         self._daemon = daemon
@@ -74,7 +74,9 @@ class EventFeed:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """A listener's place. Raises `ProblemError` 503 where `STREAMS_MAX` clients listen."""
+        """Reserve a place for a listener. Raises `ProblemError` 503 if `STREAMS_MAX` clients listen
+        already.
+        """
         if self._streams >= STREAMS_MAX:
             raise ProblemError(503, "too-many-streams", f"{STREAMS_MAX} clients listen to events; try later")
         self._streams += 1
@@ -91,11 +93,14 @@ class EventFeed:
     async def listen(
         self, last_id: int | None, backlog: int, may_listen: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
-        """The text of a `place`'s stream: from the event after `last_id`, else with `backlog` events first.
+        """Yield the text of the stream for a `place`.
 
-        It ends once `may_listen` says no, which it is asked before anything is told.
+        The stream begins with the event after `last_id`. Without a `last_id` it begins with the last
+        `backlog` events.
 
-        Raises `ProblemError` 503 where the daemon cannot be reached.
+        The stream asks `may_listen` before it sends anything, and ends when the answer is no.
+
+        Raises `ProblemError` 503 if the daemon cannot be reached.
         """
         await self._catch_up()
         place = self._next - min(backlog, len(self._ring)) if last_id is None else last_id + 1
@@ -163,9 +168,9 @@ class EventFeed:
 
 
 class EventStream(StreamingResponse):
-    """An event stream that ends where its client takes nothing for `SEND_S`.
+    """An event stream that ends if its client reads nothing for `SEND_S` seconds.
 
-    It raises what `EventFeed.place` and `EventFeed.listen` raise, before it has sent anything.
+    Before it has sent anything, it raises the errors of `EventFeed.place` and `EventFeed.listen`.
     """
 
     media_type = "text/event-stream"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report about the daemon's gain, one at a time; and its last figures, for the metrics."""
+"""The report about the daemon's gain, made one at a time, and the last figures for the metrics."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from ltp_switcher.errors import ArtifactError
 log = logging.getLogger(__name__)
 
 AGE_S: Final = 7 * 86_400.0
-"""Age of the decisions that the metrics are about, at most."""
+"""Largest age of the decisions that the metrics cover, in seconds."""
 REFRESH_S: Final = 900.0
-"""Time after which the metrics are made anew."""
+"""Time after which the metrics are computed again, in seconds."""
 
 
 AGAIN: Final = 10
-"""Factor from the time that a report took to the time for which it is given again. So reports take a tenth of
-a processor."""
+"""A report is served again for as many times the time that it took to make. So reports take a tenth of a
+processor."""
 ANSWERS_MAX: Final = 8
-"""Reports that are kept, each on decisions of another age."""
+"""Number of reports that are kept, each about decisions of a different age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class _Answer:
 
 
 class Gain(Collector):
-    """Reports on the log of the daemon's decisions, of which it keeps the parts that they need."""
+    """Makes reports from the log of the daemon's decisions, and keeps in memory the parts of the log that it
+    needs.
+    """
 
     def __init__(self, daemon: DaemonClient) -> None:
         self._daemon = daemon
@@ -62,7 +64,8 @@ class Gain(Collector):
         self._effects: Mapping[str, Effect | None] = {}
 
     def report(self, age_s: float | None = None, daemon: DaemonClient | None = None) -> reports.Report:
-        """The report on decisions of the last `age_s` seconds, or on all; at most some seconds old.
+        """Return the report on decisions of the last `age_s` seconds, or on all. It is at most some seconds
+        old.
 
         Raises `ProblemError`: 404 while there is no log.
         """
@@ -107,11 +110,11 @@ class Gain(Collector):
             log.info("no figures of the gain: %s", error)
 
     def describe(self) -> list[Metric]:
-        """Nothing, so that registering reads no log."""
+        """Return no metrics, so that registering the collector reads no log."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The last figures. A scrape does not wait for others."""
+        """Return the last figures, so that a scrape does not wait for a new report."""
         if time.monotonic() - self._begun_s > REFRESH_S:
             self._begun_s = time.monotonic()
             threading.Thread(target=self.refresh, name="gain", daemon=True).start()

@@ -10,7 +10,7 @@ from pydantic import Field
 from ltp_switcher.api.models import Answer
 
 Interval = tuple[float, float, float]
-"""A mean, and the ends of its 95 % interval."""
+"""A mean, and the two ends of its 95 % interval."""
 
 
 class GainEffect(Answer):

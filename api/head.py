@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HEAD wherever GET is: the same status and headers, no body (RFC 9110, 9.3.2)."""
+"""HEAD for every path that has GET: the same status and headers without a body (RFC 9110, 9.3.2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LAST: Final[Message] = {"type": "http.response.body", "body": b"", "more_body":
 
 
 class HeadLikeGet:
-    """ASGI middleware: the application answers HEAD as GET, and the body is left out."""
+    """ASGI middleware that lets the application answer HEAD as GET, and leaves out the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

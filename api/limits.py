@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a request before the app sees it: its path; its body's size, time and type."""
+"""Checks of a request before the app sees it: the path, and the size, time and type of the body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ BODY_TIMEOUT_S = 10.0
 
 
 class RequestLimits:
-    """ASGI middleware: checks the path, and holds the body whole, at most `BODY_BYTES_MAX` bytes of JSON."""
+    """ASGI middleware that checks the path and buffers the whole body, at most `BODY_BYTES_MAX` bytes of
+    JSON.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API's listening sockets, made with their permissions before anyone can connect."""
+"""The API's listening sockets, whose permissions are set before anyone can connect."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BACKLOG = 128
 
 @contextlib.contextmanager
 def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
-    """Bind the UNIX socket `path` with mode 0660 and, if given, the group `group`; remove it at the end.
+    """Bind the UNIX socket `path` with mode 0660 and the group `group`, if given, and remove it at the end.
 
-    A socket that a dead process left behind is replaced. Raises `ControlError` when a living
-    process listens there or the place cannot be used, `ConfigError` for a group that is unknown.
+    A socket that a dead process left behind is replaced. Raises `ControlError` if a living process listens on
+    the socket or the path cannot be used, and `ConfigError` if the group is unknown.
     """
     with contextlib.ExitStack() as undo:
         listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -50,8 +50,9 @@ def tcp_socket(address: str, key: str = "api.tcp", *, loopback_only: bool = True
     """Bind `address`, "host:port" with an IP address as host.
 
     Raises:
-        ConfigError: of `key`: it is no such address, or not of the loopback where only that is allowed.
-        ControlError: it cannot be listened on.
+        ConfigError: names `key`: `address` is malformed, or is not on the loopback where only the loopback is
+            allowed.
+        ControlError: the address cannot be listened on.
     """
     kind = "a loopback" if loopback_only else "an IP"
     allowed = f"{kind} address and a port, such as 127.0.0.1:9480 or [::1]:9480"

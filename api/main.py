@@ -36,11 +36,13 @@ from ltp_switcher.errors import LtpSwitcherError
 
 GRACE_S = 5
 THREADS = 8
-"""Threads that ask the daemon. It answers one after the other, so more would only compete with the loop."""
+"""Number of threads that ask the daemon. The daemon answers one request at a time, so more threads would only
+compete with the event loop."""
 TCP_THREADS = 4
-"""Threads for clients over TCP, who get an event loop of their own, so that none waits for them."""
+"""Number of threads for clients over TCP. These clients have their own event loop, so that others never wait
+for them."""
 SWITCH_S = 0.001
-"""How long a thread may hold the interpreter while the loop, which reads all requests, waits for it."""
+"""Time for which a thread may hold the interpreter while the event loop waits for it, in seconds."""
 log = logging.getLogger("ltp_switcher.api")
 
 
@@ -105,11 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def serve(config: Config, group: str | None) -> None:
-    """Listen and answer until SIGTERM or SIGINT; requests under way get `GRACE_S` to finish.
+    """Listen and answer until SIGTERM or SIGINT. Requests under way then get `GRACE_S` seconds to finish.
 
-    Sockets that the service manager listens on take the places of those that the settings name.
+    If the service manager passes listening sockets, they replace the sockets that the settings name.
 
-    Raises `ControlError` where a socket cannot be had.
+    Raises `ControlError` if a socket cannot be opened.
     """
     control, access = Path(config.daemon.control_socket), Access(Path(config.api.token_file))
     app = create_app(DaemonClient(control), access)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus: the daemon's families as they are, and this process's own."""
+"""Metrics for Prometheus: the daemon's metrics unchanged, and those that this process counts itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ltp_switcher.daemon.control.families import from_json
 
 PREFIX: Final = "ltp_switcher_"
 FRESH_S: Final = 1.0
-"""Time within which everybody who asks gets the same copy."""
+"""Time for which all requests get the same copy of the metrics, in seconds."""
 _OPENMETRICS: Final = "application/openmetrics-text"
 _DURATIONS_S: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 _NO_ROUTE: Final = "none"
@@ -96,15 +96,17 @@ class ApiMetrics:
         )  # fmt: skip
 
     def ready(self, accept: str) -> tuple[bytes, str] | None:
-        """The text of this format if a fresh one is there; None if it must be made by `render`."""
+        """Return the text in this format if a fresh one exists, or None if `render` must make it."""
         copy, (_, content_type) = self._copy, _encoder(accept)
         text = copy.texts.get(content_type) if _is_fresh(copy) else None
         return None if text is None else (text, content_type)
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """All metrics in the format that the header `Accept` asks for, and its content type. Blocks.
+        """Return all metrics in the format that the header `Accept` asks for, and the content type. The call
+        blocks.
 
-        They are `FRESH_S` old at most: the daemon is asked once in this time, whoever asks here.
+        The metrics are at most `FRESH_S` seconds old: the daemon is asked once in this time, for all
+        requests.
         """
         encode, content_type = _encoder(accept)
         with self._one_at_a_time:
@@ -127,7 +129,7 @@ def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
 
 
 class CountRequests:
-    """ASGI middleware: counts requests and measures them."""
+    """ASGI middleware that counts requests and measures their durations."""
 
     def __init__(self, app: ASGIApp, metrics: ApiMetrics) -> None:
         self.app = app

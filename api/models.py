@@ -155,7 +155,7 @@ class Switch(Answer):
 
 
 class PathNumber(Answer):
-    """A number of a flow's path, as the mean of the last looks that told it."""
+    """A number of a flow's path, as the mean over the last looks that observed it."""
 
     name: str = Field(examples=["propagation_rtt"])
     unit: str = Field(examples=["ms"])
@@ -196,7 +196,7 @@ class FlowDetail(Flow):
 
 
 class FlowRow(Flow):
-    """One TCP flow of a page."""
+    """One TCP flow in a page of flows."""
 
     history: FlowHistory | None = Field(default=None, description="Its last minutes, where asked for")
 
@@ -210,7 +210,7 @@ class Totals(Answer):
 
 
 class FlowList(Answer):
-    """Some flows, and the number of all."""
+    """Some flows, and the number of all flows."""
 
     flows: list[FlowRow]
     total: int = Field(description="Flows that match the filter, on all pages")
@@ -243,7 +243,7 @@ class ArmList(Answer):
 
 
 class Kept(Answer):
-    """A change that is in force, and whether the daemon could keep it."""
+    """A change that is in force, and whether the daemon could save it."""
 
     saved: bool = Field(
         default=True,
@@ -305,7 +305,7 @@ class PinChange(Flow, Kept):
 
 
 class PinRequest(Request):
-    """Hold a flow at an arm."""
+    """A request to hold a flow at an arm."""
 
     arm: ArmName = Field(description="Name of an available arm", examples=["bbr"])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies as requests and answers have them."""
+"""Policies in the form of requests and answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class PolicyEntry(Request):
-    """A policy: the flows that it is for, and what is wanted for them."""
+    """A policy: the flows that it matches, and the settings for these flows."""
 
     prefix: str | None = Field(
         default=None, max_length=64, description="Network of the destination", examples=["198.51.100.0/24"]
@@ -60,7 +60,7 @@ class PolicyRequest(Request):
 
 
 class PolicyChange(PolicyList, Kept):
-    """The policies after a change, and what it changes."""
+    """The policies after a change, and the differences that the change makes."""
 
     removed: list[str] = Field(description="Policies that go, in words; empty where nothing changes")
     added: list[str] = Field(description="Policies that come", examples=[["port 22: excluded"]])

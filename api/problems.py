@@ -93,7 +93,7 @@ class Problem(BaseModel):
 
 
 class ProblemError(LtpSwitcherError):
-    """Ends a request with a problem.
+    """An exception that ends a request with a problem.
 
     `kind` is the last part of the problem's URN; `status` its HTTP status code.
     """
@@ -116,7 +116,7 @@ class ProblemError(LtpSwitcherError):
         self.headers = headers
 
     def body(self, instance: str) -> Problem:
-        """The problem of the request to the path `instance`."""
+        """Return the problem for a request to the path `instance`."""
         first = self.fields[0] if self.fields else None
         return Problem(
             type=URN + self.kind,
@@ -131,7 +131,7 @@ class ProblemError(LtpSwitcherError):
         )
 
     def response(self, instance: str) -> JSONResponse:
-        """The HTTP response that carries the problem."""
+        """Return the HTTP response that carries the problem."""
         body = self.body(instance).model_dump(mode="json", exclude_none=True)
         if self.fields and self.fields[0].value is None:
             body["value"] = None
@@ -139,7 +139,7 @@ class ProblemError(LtpSwitcherError):
 
 
 def invalid(field: str, value: JsonValue, allowed: str, detail: str | None = None) -> ProblemError:
-    """A 422 for one field."""
+    """Make a problem of status 422 for one field."""
     return ProblemError(
         422,
         "invalid-value",
@@ -149,7 +149,7 @@ def invalid(field: str, value: JsonValue, allowed: str, detail: str | None = Non
 
 
 async def send_problem(problem: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer an ASGI request with a problem, from outside of the app."""
+    """Answer an ASGI request with a problem, for code that runs outside of the app."""
     await problem.response(scope["path"])(scope, receive, send)
 
 
@@ -264,6 +264,6 @@ def install(app: FastAPI) -> None:
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a FastAPI route that can end in problems of these statuses."""
+    """Return the `responses` of a FastAPI route that can end in problems of these statuses."""
     schema = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": HTTPStatus(status).phrase, "content": schema} for status in statuses}

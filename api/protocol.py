@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP by uvicorn: problems for malformed requests, a deadline for headers, a limit on connections.
+"""The HTTP protocol of uvicorn with problems for malformed requests, a deadline for headers, and a connection
+limit.
 
 A client that opens connections and sends nothing would otherwise take every descriptor of the process.
 """
@@ -22,20 +23,20 @@ from ltp_switcher.api.problems import MEDIA_TYPE, ProblemError
 from ltp_switcher.daemon.control.caller import peer_of
 
 HEADERS_S: Final = 10.0
-"""Time for the headers of a request, from the connection or the first byte."""
+"""Longest time for the headers of a request, from the connection or the first byte on, in seconds."""
 LINGER_S: Final = 0.5
-"""Time at the end of the service for the first request of a connection that has sent none."""
+"""Time at the end of the service in which a new connection may still send its first request, in seconds."""
 CONNECTIONS_MAX: Final = 256
-"""Connections to one UNIX socket at a time."""
+"""Largest number of connections to one UNIX socket at a time."""
 TCP_CONNECTIONS_MAX: Final = 64
-"""Connections to the TCP port, which every local user reaches. Many clients there leave the UNIX socket
-free."""
+"""Largest number of connections to the TCP port, which every local user reaches. The limit is separate, so
+many clients of the port do not block the UNIX socket."""
 ABORT: Final = "ltp_switcher.abort"
-"""Key in a request's scope of a function that ends its connection at once."""
+"""Key in a request's scope under which a function is kept that closes the connection at once."""
 
 
 class ProblemProtocol(H11Protocol):
-    """Answers what never reaches the app with a problem too, and lets no client wait for ever."""
+    """Answers requests that never reach the app with a problem, too, and lets no client wait for ever."""
 
     _open: Counter[object] = Counter()  # noqa: RUF012 # shared by all connections of the process
     _listener: object = None
@@ -44,7 +45,7 @@ class ProblemProtocol(H11Protocol):
     _last = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the deadline; refuse one connection too many."""
+        """Start the deadline, and refuse a connection beyond the limit."""
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
         self._places = TCP_CONNECTIONS_MAX
@@ -61,13 +62,13 @@ class ProblemProtocol(H11Protocol):
             self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place to others."""
+        """Free the connection's place."""
         self._open[self._listener] -= 1
         self._unwatch()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes on; the deadline ends when the headers are whole."""
+        """Pass bytes on to uvicorn, and end the deadline when the headers are complete."""
         super().data_received(data)
         if self.scope is not None:
             cast("dict[str, object]", self.scope)[ABORT] = self.transport.abort
@@ -79,13 +80,13 @@ class ProblemProtocol(H11Protocol):
             self._watch()
 
     def on_response_complete(self) -> None:
-        """Half of the next request may have come with this one."""
+        """Restart the deadline if a part of the next request has already come."""
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE and self._deadline is None:
             self._watch()
 
     def shutdown(self) -> None:
-        """End the connection; one that has just been made gets its first answer before."""
+        """Close the connection. If it is new, it stays open until its first request is answered."""
         if self._asked:
             super().shutdown()
         else:
@@ -155,7 +156,10 @@ def _body(problem: ProblemError) -> bytes:
 
 
 def server_config(app: FastAPI, *, grace_s: int | None = None) -> uvicorn.Config:
-    """How our programs serve `app`; at the end, requests under way get `grace_s`, or all that they need."""
+    """Return uvicorn's settings for `app`.
+
+    At the end, requests under way get `grace_s` seconds to finish, or unlimited time if it is None.
+    """
     return uvicorn.Config(
         app,
         http=ProblemProtocol,

@@ -13,7 +13,7 @@ Units = Literal["prefixes", "blocks"]
 
 
 class RolloutState(Answer):
-    """A rollout, under way or ended. Changes are relative changes of goodput."""
+    """A rollout, under way or ended. All its changes are relative changes of goodput."""
 
     by: str = Field(description="Who began it", examples=["uid 1000, pid 4711"])
     began: float = Field(description="Unix time", examples=[1735689600.0])
@@ -43,7 +43,7 @@ class RolloutState(Answer):
 
 
 class RolloutStatus(Answer):
-    """How the rollout stands."""
+    """The state of the rollout."""
 
     state: Literal["none", "running", "done", "harm", "undecided", "aborted", "damaged"] = Field(
         description="done: all of the traffic is treated. harm, undecided, aborted, damaged: it went back to "
@@ -54,11 +54,11 @@ class RolloutStatus(Answer):
 
 
 class RolloutChange(RolloutStatus, Kept):
-    """How the rollout stands after the request."""
+    """The state of the rollout after the request."""
 
 
 class RolloutRequest(Request):
-    """Begin a rollout."""
+    """A request to begin a rollout."""
 
     units: Units | None = Field(
         default=None,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of browsers: a code that works once, and the cookie that it is exchanged for.
+"""Sessions of browsers. A code works once and is exchanged for a session's cookie.
 
-Both are kept in memory, as digests. A session ends with the token that opened it, and after `SESSION_S` at
-the latest. A session that another one opened ends with that one. A restart of the API ends all.
+Codes and cookies are kept in memory, as digests. A session ends with the token that opened it, and after
+`SESSION_S` seconds at the latest. A session that was opened from another session ends with it. A restart of
+the API ends all sessions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ltp_switcher.daemon.settings.tokens import Scope, digest
 CODE_S: Final = 60.0
 SESSION_S: Final = 12 * 3600.0
 KEPT_MAX: Final = 100
-"""Codes, and sessions, at a time. The oldest makes room for a new one."""
+"""Largest number of codes, and of sessions, at a time. The oldest is dropped for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,9 @@ class Grant:
     scope: Scope
     author: Author | None
     token: str | None = None
-    """Digest of the token behind the grant, which is worth nothing without it."""
+    """Digest of the token behind the grant. The grant is void once the token is removed."""
     until_s: float = float("inf")
-    """End of the grant, by the clock of `Sessions`."""
+    """Time at which the grant ends, in seconds by the clock of `Sessions`."""
 
 
 class _Secrets:
@@ -67,7 +68,7 @@ class Sessions:
     """The sessions of one API process.
 
     Args:
-        is_token: whether a token of this digest is in force.
+        is_token: says whether a token with this digest is in force.
         now_s: a clock in seconds that never goes back.
     """
 
@@ -81,7 +82,9 @@ class Sessions:
         return self._codes.make(grant)
 
     def open(self, code: str) -> tuple[str, float] | None:
-        """The cookie of a new session and its life in s; None where the code is not good, or no longer."""
+        """Return the cookie of a new session and its lifetime in s; None if the code is unknown or has
+        expired.
+        """
         grant = self._codes.take(code)
         if grant is None or not self.holds(grant):
             return None
@@ -89,10 +92,10 @@ class Sessions:
         return self._sessions.make(replace(grant, until_s=until_s)), until_s - self._now_s()
 
     def find(self, cookie: str) -> Grant | None:
-        """The grant of a cookie's session; None where there is none."""
+        """Return the grant of a cookie's session; None if there is no such session."""
         grant = self._sessions.find(cookie)
         return grant if grant is not None and self.holds(grant) else None
 
     def holds(self, grant: Grant) -> bool:
-        """Whether a grant is still worth something: its time is not over, and its token not removed."""
+        """Return whether a grant is still valid: its time is not over, and its token is in force."""
         return self._now_s() < grant.until_s and (grant.token is None or self._is_token(grant.token))

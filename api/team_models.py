@@ -65,7 +65,7 @@ class Team(Answer):
 
 
 class TeamSearches(Answer):
-    """Team selections: under way and done."""
+    """Team selections that are under way, and the teams of those that are done."""
 
     running: bool
     searches: list[Search]
@@ -73,7 +73,7 @@ class TeamSearches(Answer):
 
 
 class TeamSearchRequest(Request):
-    """Pick teams anew."""
+    """A request to pick teams again."""
 
     prefix: str | None = Field(
         default=None,

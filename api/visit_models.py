@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of answers about learning from flow to flow."""
+"""Bodies of answers about the knowledge that later flows take from earlier ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ltp_switcher.api.models import Answer
 
 
 class Effect(Answer):
-    """The value of an arm over the decision's own choice, in the logarithm of the reward."""
+    """The value of an arm minus the value of the decision's own choice, as a logarithm of the reward."""
 
     mean: float = Field(examples=[0.4])
     lower: float = Field(description="Nineteen in twenty effects lie above", examples=[0.1])
@@ -17,7 +17,7 @@ class Effect(Answer):
 
 
 class VisitedPrefix(Answer):
-    """The knowledge of a destination prefix, or of a single host in it, and its plan."""
+    """The knowledge about a destination prefix, or about a single host in it, and the plan for it."""
 
     prefix: str = Field(description="/32 and /128 are hosts", examples=["203.0.113.0/24"])
     incumbent: str = Field(
@@ -40,7 +40,7 @@ class VisitedPrefix(Answer):
 
 
 class Visits(Answer):
-    """The daemon's knowledge from flow to flow."""
+    """The daemon's knowledge from earlier flows."""
 
     learn: bool = Field(description="Whether it learns; see visits.learn")
     arms: list[str] = Field(description="Arms that visits try", examples=[["bbr", "ltp", "vegas", "cubic"]])

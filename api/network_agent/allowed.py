@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask the agent: hosts of the networks that its operator names."""
+"""Access to the agent: only hosts of the networks that the operator names may ask."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def networks(texts: Sequence[str], *, loopback: bool) -> tuple[IpNetwork, ...]:
     """Return the networks of `--allow`, and the loopback.
 
     Raises:
-        ConfigError: one is no network, or none is named though the agent listens beyond the loopback.
+        ConfigError: a value is no network, or none is given though the agent listens beyond the loopback.
     """
     allowed = "a network such as 192.0.2.0/24 or 2001:db8::/32"
     found = []
@@ -41,7 +41,7 @@ def networks(texts: Sequence[str], *, loopback: bool) -> tuple[IpNetwork, ...]:
 
 
 class AllowList:
-    """ASGI middleware: hosts outside of `allowed` get 403."""
+    """ASGI middleware that answers 403 to hosts outside of the networks `allowed`."""
 
     def __init__(self, app: ASGIApp, allowed: Sequence[IpNetwork]) -> None:
         self.app = app

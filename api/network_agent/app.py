@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's one resource."""
+"""The agent's REST API, which has one resource."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S
 
 
 class Node(BaseModel):
-    """One node over the last window."""
+    """The measurements of one node over the last window."""
 
     name: str
     difference_pkts: float = Field(description="Packets received and not sent, |P_in - P_out|", ge=0)
@@ -27,7 +27,7 @@ class Node(BaseModel):
 
 
 class Network(BaseModel):
-    """Partial network knowledge of the path through these nodes."""
+    """Partial network knowledge of the path through the agent's nodes."""
 
     pnc_pkts: float = Field(description="Partial Network Congestion: the largest difference", ge=0)
     pna: float = Field(description="Partial Network Availability: the smallest spare share", ge=0, le=1)
@@ -38,7 +38,7 @@ class Network(BaseModel):
 
 
 def create_app(collector: Collector, allowed: Sequence[IpNetwork] = LOOPBACK) -> FastAPI:
-    """The agent's API over a collector's readings, for hosts of the networks `allowed`."""
+    """Make the API that serves a collector's readings to hosts of the networks `allowed`."""
     app = FastAPI(
         title="ltp-owl-agent",
         version=ltp_switcher.__version__,

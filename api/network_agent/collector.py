@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The nodes over the last window: reports by name, their combination, and its time."""
+    """The measurements of the last window: reports by node's name, their combination, and its time."""
 
     at_s: float
     nodes: dict[str, NodeReport]
@@ -31,11 +31,11 @@ class Snapshot:
 
 
 class Collector:
-    """One thread that reads all nodes. A node that cannot be read is not known until it can be again.
+    """One thread that reads all nodes. A node that cannot be read counts as unknown until a reading succeeds.
 
     Args:
-        sources: the nodes under the agent's eyes, with distinct names.
-        path_nodes: nodes of the path in all, known or not (as traceroute counts them).
+        sources: the nodes that the agent reads, with distinct names.
+        path_nodes: number of all nodes of the path, known or not, as traceroute counts them.
     """
 
     def __init__(self, sources: Sequence[CounterSource], path_nodes: int) -> None:
@@ -49,7 +49,7 @@ class Collector:
         """The latest report; None before the first reading."""
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -59,7 +59,7 @@ class Collector:
             self._thread.join()
 
     def read(self) -> None:
-        """Read all nodes once; a window lies between two calls."""
+        """Read all nodes once. A window is the time between two calls."""
         reports: dict[str, NodeReport] = {}
         for source in self._sources:
             try:

@@ -26,7 +26,7 @@ from ltp_switcher.policies.runtime.path_knowledge import CounterSource
 
 LISTEN: Final = "127.0.0.1:9481"
 PATH_NODES_MAX: Final = 255
-"""Most nodes that a packet passes (RFC 791, time to live)."""
+"""Largest number of nodes that a packet can pass (RFC 791, time to live)."""
 log = logging.getLogger("ltp_switcher.network_agent")
 
 
@@ -50,7 +50,7 @@ def serve(
     Raises:
         ConfigError: an argument is out of range.
         ControlError: the address cannot be listened on.
-        UnfitNodeError: a node can never be known.
+        UnfitNodeError: a node can never be measured.
     """
     nodes = len(sources) if path_nodes is None else path_nodes
     if not len(sources) <= nodes <= PATH_NODES_MAX:

@@ -35,11 +35,11 @@ _FULL_SPEED: Final = frozenset(
 
 
 class UnfitNodeError(DatapathError):
-    """A node that can never be known as it was named."""
+    """The operator named a node in a way in which it can never be measured."""
 
 
 class UnknownRateError(UnfitNodeError):
-    """The rate of a queue is unknown. With its port's speed instead, a loaded path would look idle."""
+    """The rate of a queue is unknown. With the port's speed in its place, a loaded path would look idle."""
 
     def __init__(self, device: str, kind: str) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class UnknownRateError(UnfitNodeError):
 
 
 class NoQueueError(UnfitNodeError):
-    """A device whose counters stay 0 whatever passes: it would be told to be empty."""
+    """The device has no queue. Its counters stay 0 whatever passes, so its queue would always look empty."""
 
     def __init__(self, device: str) -> None:
         super().__init__(
@@ -77,10 +77,10 @@ def source(text: str) -> CounterSource:
 
 @dataclass(frozen=True)
 class QdiscSource:
-    """The root queue discipline of a device of this machine, as the kernel tells it over rtnetlink.
+    """The root queue discipline of a device of this machine, read from the kernel over rtnetlink.
 
-    The capacity is the given one, else the rate of the queue discipline (tbf), else the device's speed where
-    no queue discipline of the device shapes.
+    The capacity is the given one, if any. Otherwise it is the rate of the queue discipline (tbf), or the
+    device's speed if no queue discipline of the device shapes.
     """
 
     name: str
@@ -89,8 +89,8 @@ class QdiscSource:
     def read(self) -> Counters:
         """See `CounterSource`.
 
-        Raises `NoQueueError` for a device without a queue, such as a bridge, and `UnknownRateError` for one
-        whose rate must be named.
+        Raises `NoQueueError` for a device without a queue, such as a bridge. Raises `UnknownRateError` if the
+        operator must give the rate.
         """
         root, *others = qdiscs(self.name)
         at_s = time.monotonic()
@@ -125,7 +125,7 @@ class QdiscSource:
 
 
 def qdiscs(device: str) -> list[Mapping[str, object]]:
-    """The attributes of a device's queue disciplines (TCA_*, by name), the root first.
+    """Return the attributes (TCA_*, by name) of a device's queue disciplines, the root first.
 
     Raises `DatapathError`.
     """
@@ -142,7 +142,7 @@ def qdiscs(device: str) -> list[Mapping[str, object]]:
 
 
 def attributes(nested: object) -> Mapping[str, object]:
-    """A netlink message's attributes by name."""
+    """Return the attributes of a netlink message by name."""
     return dict(cast("list[tuple[str, object]]", cast("Mapping[str, object]", nested)["attrs"]))
 
 
@@ -166,7 +166,7 @@ _LABLINK_BYTES: Final = 1 << 16
 class LablinkSource:
     """The bottleneck of the lab (`struct lablink_counters` of eval/lab/link/lablink.h).
 
-    Random losses happen ahead of the queue and are no congestion.
+    Random losses happen before the queue, so they do not count as congestion.
     """
 
     name: str

@@ -48,7 +48,7 @@ def change_config(
 ) -> ConfigChange:
     """Set these values over the configuration, all or none. A null drops what was set.
 
-    Only settings that a running daemon can change are allowed; the others are for the file and a restart.
+    Only settings that a running daemon can change are allowed. All others need the file and a restart.
     """
     values = cast("Json", request.values)
     return _tagged(
@@ -69,13 +69,13 @@ def list_changes(
     daemon: DaemonDep,
     limit: Annotated[int, Query(ge=1, le=CHANGES_MAX, description="Changes to give at most")] = CHANGES_MAX,
 ) -> ChangeList:
-    """The last changes that operators made, the latest first. The audit file has those of months."""
+    """The last changes that operators made, the latest first. The audit file has the changes of months."""
     return ChangeList(changes=daemon.ask(list[Changed], "changes.list", limit=limit))
 
 
 @router.post("/changes/confirm", summary="Confirm changes", responses=problem_responses(409, 503))
 def confirm_changes(daemon: DaemonDep) -> Confirmed:
-    """Keep the changes that wait to be confirmed."""
+    """Keep the changes that wait for a confirmation."""
     return daemon.ask(Confirmed, "changes.confirm")
 
 
@@ -85,7 +85,7 @@ def confirm_changes(daemon: DaemonDep) -> Confirmed:
 def revert_change(
     daemon: DaemonDep, number: Annotated[int, Path(ge=1, le=2**53, description="The number of a change")]
 ) -> Reverted:
-    """Choose what was chosen before a change. 412 where the same was changed again since.
+    """Restore the values from before a change. 412 if they have been changed again since.
 
     The last 20 changes of settings and of the policies can be reverted.
     """

@@ -105,7 +105,7 @@ def get_flow_history(daemon: DaemonDep, cookie: Cookie) -> FlowHistory:
 def pin_flow(daemon: DaemonDep, cookie: Cookie, request: PinRequest, runtime: Runtime = False) -> PinChange:
     """Switch a flow to an arm and hold it there, whatever the daemon would choose.
 
-    With `runtime` the next start of the daemon unpins it.
+    With `runtime`, the flow is unpinned at the next start of the daemon.
     """
     return daemon.ask(PinChange, "pin", cookie=_checked(cookie), arm=request.arm, runtime=runtime)
 

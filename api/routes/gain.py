@@ -27,10 +27,11 @@ def get_report(
         int | None, Query(ge=1, le=SINCE_MAX_S, description="Only decisions of the last seconds")
     ] = None,
 ) -> GainReport:
-    """The change by the daemon's choices, from the experiment under way; in mode advise, the expected change.
+    """The change by the daemon's choices, measured by the experiment under way. In mode advise, the expected
+    change.
 
-    It is read from the log of decisions, as `ltp-switcher report` does. One that took long is given again for
-    ten times as long. 404 while there is no log.
+    The report is made from the log of decisions, as by `ltp-switcher report`. It is served again for ten
+    times the time that it took to make. 404 while there is no log.
     """
     found = cast(Gain, request.app.state.gain).report(since_s, daemon)
     return GainReport.model_validate(dataclasses.asdict(found))
@@ -48,8 +49,8 @@ def get_rollout(daemon: DaemonDep) -> RolloutStatus:
 def start_rollout(daemon: DaemonDep, request: RolloutRequest) -> RolloutChange:
     """Let the daemon steer 5, 20, 50 and then 100 % of the traffic, in the mode active.
 
-    It goes back to the mode advise where harm is proven. There is one rollout at a time, and no experiment
-    of `[gain]` beside it.
+    The rollout returns to the mode advise if harm is proven. One rollout runs at a time, and excludes an
+    experiment of `[gain]`.
     """
     if request.units is None:
         return daemon.ask(RolloutChange, "rollout.start")

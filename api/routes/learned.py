@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The knowledge about destination prefixes: as it goes from flow to flow, and from host to host."""
+"""The knowledge about destination prefixes, from earlier flows and from other hosts."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def get_visits(
 
 @router.get("/fleet", summary="Show the exchange with other hosts", responses=problem_responses(503))
 def get_fleet(daemon: DaemonDep) -> Fleet:
-    """The hosts of the site, their word on prefixes, and how the exchange with the store stands."""
+    """The hosts of the site, their knowledge about prefixes, and the state of the exchange with the store."""
     return daemon.ask(Fleet, "fleet.get")

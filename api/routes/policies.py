@@ -35,7 +35,7 @@ def set_policies(
     confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> PolicyChange:
-    """Put these policies in the place of all others. The same again change nothing."""
+    """Replace all policies by these. Sending the same policies again changes nothing."""
     given: Json = [policy.model_dump(exclude_none=True) for policy in request.policies]
     found = daemon.call(
         "policies.set", policies=given, dry_run=dry_run, **timed(confirm_within_s), **expected(if_match)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service itself: its mode, how it stands, whether it is healthy, its metrics."""
+"""The service itself: mode, status, health and metrics."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def get_metrics(request: Request) -> Response:
 
     While the daemon does not answer, `ltp_switcher_up` is 0 and only the API's metrics are there.
 
-    They are computed once a second at most.
+    The metrics are computed at most once a second.
     """
     metrics, accept = cast(ApiMetrics, request.app.state.metrics), request.headers.get("accept", "")
     # However many ask, one thread waits for the daemon.

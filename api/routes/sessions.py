@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1", tags=["service"])
 def make_session(request: Request, wanted: SessionRequest) -> SessionAddress:
     """A browser that opens the address gets a session of 12 hours. The address works once, for a minute.
 
-    The session ends before, where the token is removed or the session ends by which this was asked for.
+    The session ends earlier if the token or the session that authorised this request ends.
     """
     access = cast(Access, request.app.state.access)
     if not access.address:

@@ -31,15 +31,15 @@ router = APIRouter(prefix="/v1", tags=["team"])
 
 @router.get("/arms", summary="List arms", responses=problem_responses(503))
 def list_arms(daemon: DaemonDep) -> ArmList:
-    """Every protocol that `mutant` knows, and why this kernel cannot run the ones that it cannot."""
+    """Every protocol that `mutant` knows. For each that this kernel cannot run, the reason."""
     return ArmList(arms=daemon.ask(list[Arm], "arms.list"))
 
 
 @router.post("/arms", summary="Load an arm", responses=problem_responses(400, 422, 503))
 def load_arm(daemon: DaemonDep, request: ArmRequest) -> Arm:
-    """Load another congestion control of this kernel as an arm, until the module is removed.
+    """Load another congestion control of this kernel as an arm. It stays until the module is removed.
 
-    `pool.extra` of the configuration loads it at every start.
+    To load it at every start, name it in `pool.extra` of the configuration.
     """
     return daemon.ask(Arm, "arms.load", name=request.name)
 
@@ -63,7 +63,7 @@ def set_pool(
 ) -> PoolChange:
     """Choose among these arms. The daemon forgets its teams; the policy `mutant` picks new ones.
 
-    The policy `rule` runs bbr, ltp and vegas alone, and cubic where the pool has none of the three.
+    The policy `rule` runs only bbr, ltp and vegas, or cubic if the pool has none of the three.
 
     The same arms as before change nothing. With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
     """
@@ -87,7 +87,7 @@ def set_k(
     confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> TeamSizeChange:
-    """Pick teams of this size, at most the number of arms in the pool.
+    """Set the size of teams, at most the number of arms in the pool.
 
     The daemon forgets teams of another size; the policy `mutant` picks new ones.
 
@@ -101,7 +101,7 @@ def set_k(
 
 @router.get("/mpts", summary="Show team selections", responses=problem_responses(503))
 def get_mpts(daemon: DaemonDep) -> TeamSearches:
-    """How far the selections under way are, and the teams that were found."""
+    """The progress of the selections under way, and the teams that were found."""
     return daemon.ask(TeamSearches, "mpts.status")
 
 
