@@ -14,7 +14,7 @@ ARM: Final = declaration(Path(__file__).parent)
 
 
 def make_arm(variant: Variant = ARM.variants[0], *, seed: int = 0) -> Arm:
-    """Jury with the weights of its variant; `seed` draws its exploration.
+    """Make the arm Jury with the weights of its variant. `seed` seeds the exploration.
 
     Raises:
         ArtifactError: the weights are missing or corrupt.

@@ -2,8 +2,8 @@
 """Judge Jury in the simulator: python -m ltp_switcher.policies.jury.evaluate [--json].
 
 Flows start 30 s apart; the paper has 60 s. The figures cover the time in which all flows send. Jain's index
-is taken twice: over the throughputs of that time, and as the mean of the index of each second. The second
-is stricter.
+is computed in two ways: from the mean throughputs of that time, and as the mean of the index of each second.
+The latter is stricter.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
 SEED: Final = 7
 APART_S: Final = 30.0
-"""Time between the starts of flows that join one by one."""
+"""Time between the starts of flows that join one by one, in seconds."""
 PER_SECOND: Final = round(1.0 / INTERVAL_S)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run by interval, flow and link: (T, F, E); the policy's flows come first."""
+    """A run: arrays by interval, flow and link, shape (T, F, E). The policy's flows come first."""
 
     share: Floats
-    """Share of the link's capacity that was delivered."""
+    """Delivered share of the link's capacity, shape (T, F, E)."""
     inflation: Floats
-    """RTT over the flow's base RTT."""
+    """RTT over the flow's base RTT, shape (T, F, E)."""
 
     def since(self, start_s: float) -> Run:
-        """Return the run from this time on."""
+        """Return the part of the run after this time."""
         first = round(start_s / INTERVAL_S)
         return Run(self.share[first:], self.inflation[first:])
 
@@ -58,12 +58,12 @@ class Run:
 
     @property
     def jain(self) -> Floats:
-        """Jain's index of the flows' throughputs over all of the time, shape (E,)."""
+        """Jain's index of the flows' throughputs, averaged over the whole run, shape (E,)."""
         return jain_index(self.share.mean(axis=0))
 
     @property
     def jain_by_second(self) -> Floats:
-        """Mean of the index of each second, shape (E,)."""
+        """Mean over the seconds of Jain's index of each second, shape (E,)."""
         seconds = len(self.share) // PER_SECOND
         binned = self.share[: seconds * PER_SECOND].reshape(seconds, PER_SECOND, *self.share.shape[1:])
         mean: Floats = jain_index(binned.mean(axis=1).swapaxes(0, 1)).mean(axis=0)
@@ -79,7 +79,9 @@ def play(
     rtt_ms: float | Floats = np.nan,
     cubic: int = 0,
 ) -> Run:
-    """Let flows that start at `start_s`, shape (F, E), send; the last `cubic` rows run Cubic, not the arm."""
+    """Simulate flows that start at `start_s`, shape (F, E). The last `cubic` rows run Cubic in place of the
+    arm.
+    """
     shape = start_s.shape
     flows = Flows(start_s, np.full(shape, NEVER), np.broadcast_to(rtt_ms, shape).astype(np.float64))
     roster = Roster(window=shape[0] - cubic, cubic=cubic)
@@ -93,7 +95,7 @@ def play(
 
 
 def uniform(rate_mbps: Floats, rtt_ms: Floats, loss: Floats | float = 0.0) -> Paths:
-    """Links of these properties, shape (E,), each with a buffer of one bandwidth-delay product."""
+    """Make links with these properties, shape (E,), and buffers of one bandwidth-delay product."""
     paths = Paths.uniform(len(rate_mbps))
     return replace(
         paths,
@@ -105,7 +107,7 @@ def uniform(rate_mbps: Floats, rtt_ms: Floats, loss: Floats | float = 0.0) -> Pa
 
 
 def one_by_one(flows: int, links: int) -> Floats:
-    """Starts of flows that join one after another, shape (flows, links)."""
+    """Return the start times of flows that join one after another, in seconds, shape (flows, links)."""
     return np.repeat(APART_S * np.arange(flows, dtype=np.float64)[:, None], links, axis=1)
 
 
@@ -132,7 +134,9 @@ def three_flows(arm: Arm, links: int) -> list[Figure]:
 
 
 def five_rtts(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury §5.1.2: 100 Mbit/s, 140 ms of buffer, flows of 70 to 210 ms one after another."""
+    """Measure Jury §5.1.2: 100 Mbit/s, 140 ms of buffer, and flows with RTTs of 70 to 210 ms that join in
+    turn.
+    """
     paths = uniform(np.full(links, 100.0), np.full(links, 140.0))
     rtt_ms = np.array([[70.0], [110.0], [150.0], [190.0], [210.0]])
     together = play(arm, paths, one_by_one(5, links), 8 * APART_S, rtt_ms=rtt_ms).since(4 * APART_S)
@@ -146,7 +150,7 @@ def five_rtts(arm: Arm, links: int) -> list[Figure]:
 
 
 def satellite(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury §5.2.2: 42 Mbit/s, 800 ms, 0.74 % of loss, 100 s from the start on."""
+    """Measure Jury §5.2.2 over the first 100 s: 42 Mbit/s, RTT 800 ms, 0.74 % of loss."""
     paths = uniform(np.full(links, 42.0), np.full(links, 800.0), 0.0074)
     run = play(arm, paths, np.zeros((1, links)), 100.0)
     return [
@@ -156,7 +160,7 @@ def satellite(arm: Arm, links: int) -> list[Figure]:
 
 
 def beside_cubic(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury §5.1.4: 100 Mbit/s beside one Cubic flow, 120 s from the start of both on."""
+    """Measure Jury §5.1.4: 100 Mbit/s beside one Cubic flow, over the first 120 s of both."""
     rtt_ms = np.repeat([30.0, 60.0, 120.0], links)
     run = play(arm, uniform(np.full(rtt_ms.size, 100.0), rtt_ms), np.zeros((2, rtt_ms.size)), 120.0, cubic=1)
     jury, cubic = run.share.mean(axis=0).reshape(2, 3, links).mean(axis=2)
@@ -167,7 +171,7 @@ def beside_cubic(arm: Arm, links: int) -> list[Figure]:
 
 
 def alone(arm: Arm) -> list[Figure]:
-    """One flow for 60 s, from the start on; no targets of the paper's own."""
+    """Measure the first 60 s of a single flow, for which the paper has no targets."""
     cases = (
         (100.0, 30.0, 0.0), (100.0, 30.0, 0.01), (20.0, 30.0, 0.0), (10.0, 40.0, 0.0), (100.0, 120.0, 0.0),
         (200.0, 60.0, 0.0), (5.0, 40.0, 0.0), (1.0, 40.0, 0.0),
@@ -184,7 +188,9 @@ def alone(arm: Arm) -> list[Figure]:
 
 
 def judge(weights: Path, links: int) -> list[Figure]:
-    """All figures; `links` drawn for three flows, a tenth as many of each other kind."""
+    """Measure all figures, with `links` links for three flows and a tenth as many for each other
+    experiment.
+    """
     few = max(1, links // 10)
     cases = (
         lambda arm: three_flows(arm, links),
@@ -201,7 +207,7 @@ def judge(weights: Path, links: int) -> list[Figure]:
 
 @program("evaluate")
 def main(arguments: Sequence[str] | None) -> int:
-    """Print the table or JSON; 1 where the weights cannot be had."""
+    """Print the table or JSON. The exit status is 1 if the weights cannot be loaded."""
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.policies.jury.evaluate",
         description=__doc__,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two rules that Jury follows beyond the paper. Its network is trained without them.
 
-Before a standing queue it goes by losses, or yields to the queue (`standing`). When a flow's start has filled
-the link, its window becomes the amount that the link holds, and waits for the echo. Otherwise the window of a
-satellite's flow grows 1.9 times before the flow hears of its queue, and then shrinks as much.
+Before a standing queue, Jury reacts to losses or yields (`standing`). When a flow's start has filled the
+link, its window becomes the amount that the link holds, and then waits for the echo. Without this rule, the
+window of a flow over a satellite grows 1.9 times before the flow hears of its queue. Then it shrinks by as
+much.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 START_ENDS: Final = 1.125
-"""RTT over its minimum at which a flow's start has filled the link: HyStart's share without its limits, which
-a satellite's RTT would reach by jitter alone."""
+"""RTT over its minimum at which a flow's start has filled the link. The ratio is HyStart's. HyStart's limits
+are left out, because the RTT of a satellite would reach them by jitter alone."""
 
 
 class Guards(SlotArrays):
     """The two rules, for flows in numbered slots.
 
     Args:
-        on: whether there are any; without, all answers are no.
+        on: whether the rules apply. If not, all answers are False and no window changes.
     """
 
     _stands = column(np.bool_)
@@ -42,25 +43,27 @@ class Guards(SlotArrays):
         self._queues = self.part(StandingQueues())
 
     def observe(self, slots: Slots, interval: Interval) -> None:
-        """Take in an interval, arrays of shape (n,)."""
+        """Update the state with an interval, whose arrays have shape (n,)."""
         if self._on:
             self._stands[slots], self._yields[slots] = self._queues.update(slots, interval)
 
     def stands(self, slots: Slots) -> Bools:
-        """Whether a queue stands that is not the flow's own, shape (n,)."""
+        """Return whether another protocol's queue stands before each flow, shape (n,)."""
         return self._stands[slots]
 
     def yields(self, slots: Slots) -> Bools:
-        """Whether the flow yields to a queue, shape (n,)."""
+        """Return whether each flow yields to a queue, shape (n,)."""
         return self._yields[slots]
 
     def settles(self, slots: Slots, interval: Interval) -> Bools:
-        """Whether the window waits for the echo of where it was set, shape (n,)."""
+        """Return whether each window waits for the echo of its last change, shape (n,)."""
         settles: Bools = self._held_until[slots] > interval.echo.index
         return settles
 
     def end_start(self, slots: Slots, interval: Interval, window_pkts: Floats) -> Floats:
-        """Return the windows, (n,): the amount that the link holds, where a flow's start has filled it."""
+        """Return the windows in packets, shape (n,). Where a flow's start has filled the link, the window
+        becomes the amount that the link holds.
+        """
         filled = self._on & self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
         if not filled.any():
             return window_pkts

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A flow's share of the bottleneck's bandwidth, estimated from its own probing (Jury Eq. 5).
 
-A flow moves its rate by a factor a and sees its throughput move by T. Then it holds the share (a - T) / (T (a
-- 1)): all of the link if T stays 1, nearly nothing if T follows a. One sample drowns in noise, because a - 1
-is 2.5 % at most. So numerators and denominators are averaged apart, since a mean of ratios would explode.
-Each is multiplied by the random direction of the flow's exploration (`probe`), which no other flow knows. So
-common moves of all flows, and changes of the path, average out.
+A flow multiplies its rate by a, and its throughput changes by a factor T. Then the flow holds the share (a -
+T) / (T (a - 1)) of the link: all of it if T stays 1, nearly nothing if T equals a. One sample drowns in
+noise, because a - 1 is 2.5 % at most. So numerators and denominators are averaged apart, since a mean of
+ratios would explode. Each is multiplied by the random direction of the flow's exploration (`probe`), which no
+other flow knows. So common moves of all flows, and changes of the path, average out.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ltp_switcher.policies.runtime.measurements import Echo
 from ltp_switcher.slots import SlotArrays, column
 
 MEMORY: Final = 200.0
-"""Echoes over which the average reaches (6 s) where round trips are short. Over twice as many the estimate
-comes late: flows overshoot the fair share and swing about it."""
+"""Number of echoes in the average if round trips are short: 6 s. With twice as many the estimate comes too
+late, and flows overshoot the fair share and swing about it."""
 MEMORY_RTTS: Final = 15.0
-"""Round trips over which the average reaches at least: an estimate as fast as the loop swings along with
-it."""
+"""Least number of round trips in the average. An estimate as fast as the control loop would swing along with
+the loop."""
 BOUND: Final = 1.25
-"""Changes of rate or throughput beyond this factor, either way, count as this factor (§3.4)."""
+"""Factor to which changes of rate and throughput are clipped, up and down (§3.4)."""
 PRIOR: Final = 0.2
-"""The share that is assumed while nothing is known: a newcomer's, which is to grow."""
+"""Share that is assumed while nothing is known. It is small, like a newcomer's, so that the flow grows."""
 PRIOR_WEIGHT: Final = 0.002
 """Weight of the prior against the averaged denominator."""
 _KNOWN_WEIGHT: Final = 0.02
@@ -35,26 +35,26 @@ _KNOWN_WEIGHT: Final = 0.02
 
 
 class Occupancy(SlotArrays):
-    """Shares of flows in numbered slots."""
+    """Estimates of the bottleneck shares of flows in numbered slots."""
 
     # Averages.
     _numerator = column(np.float64)
     _denominator = column(np.float64)
 
     def assume(self, slots: Slots, ratio: Floats) -> None:
-        """Set the averages as if many echoes had told these shares already, shape (n,)."""
+        """Set the averages as if many echoes had already shown these shares, shape (n,)."""
         self._numerator[slots] = ratio * (_KNOWN_WEIGHT + PRIOR_WEIGHT) - PRIOR * PRIOR_WEIGHT
         self._denominator[slots] = _KNOWN_WEIGHT
 
     def update(self, slots: Slots, echo: Echo, previous: Echo, probe: Floats, length_s: float) -> None:
-        """Take in the change from one echo to the next.
+        """Update the averages with the change from one echo to the next.
 
         Args:
             slots: shape (n,).
             echo: fate of an interval, shape (n,).
             previous: echo of the interval before it.
-            probe: the random part of the action between the two, within ±2, shape (n,).
-            length_s: length of an interval.
+            probe: random part of the action between the two echoes, within ±2, shape (n,).
+            length_s: length of an interval in seconds.
         """
         memory = np.maximum(MEMORY, MEMORY_RTTS * echo.rtt_s / length_s)
         rate = (echo.sending_pps / previous.sending_pps).clip(1.0 / BOUND, BOUND)
@@ -63,7 +63,7 @@ class Occupancy(SlotArrays):
         _average(self._denominator, slots, probe * (throughput * (rate - 1.0)), memory)
 
     def ratio(self, slots: Slots) -> Floats:
-        """Share of the bottleneck that each flow holds, 0 to 1, shape (n,)."""
+        """Return the share of the bottleneck that each flow holds, 0 to 1, shape (n,)."""
         numerator = self._numerator[slots] + PRIOR * PRIOR_WEIGHT
         denominator = np.maximum(self._denominator[slots] + PRIOR_WEIGHT, 1e-9)
         ratio: Floats = (numerator / denominator).clip(0.0, 1.0)

@@ -2,9 +2,9 @@
 """Jury's reward, Eq. 9, with the sign that the text asks for.
 
 Eq. 9 prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)). That rewards survival, but as a bonus of
-up to β2 r = 5 r, beside which r^ζ hardly counts. It is no "penalty term" of which smaller flows "incur less"
-(§3.3). Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)). It has the same slope in L, and is 0
-where nothing is lost beyond the path's own loss.
+up to β2 r = 5 r, beside which r^ζ hardly counts. That contradicts §3.3, where it is a "penalty term" of which
+smaller flows "incur less". Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)). It has the same
+slope in L, and is 0 where nothing is lost beyond the path's own loss.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from ltp_switcher.arrays import Floats
 ZETA: Final = 0.9
 """Vivace's exponent; the paper says only that it lies between 0 and 1."""
 BETA_DELAY: Final = 1e-5 * 1e6
-"""β1 of Table 2, which fits RTTs in µs, for seconds: 10 ms of queueing cost a tenth of the link."""
+"""β1 of Table 2, converted to seconds, because its value fits RTTs in µs. 10 ms of queueing cost as much as a
+tenth of the link."""
 BETA_LOSS: Final = 5.0
 """β2 of Table 2."""
 
 
 def reward(ratio: Floats, queueing_s: Floats, loss: Floats, loss_min: Floats) -> Floats:
-    """The reward of an interval (Jury Eq. 9), an array of the arguments' shape.
+    """Return the reward of an interval (Jury Eq. 9), with the shape of the arguments.
 
     Args:
         ratio: share of the bottleneck's bandwidth, 0 to 1.
         queueing_s: RTT above its minimum.
         loss: share of packets lost, 0 to 1.
-        loss_min: the smallest there was, 0 to below 1.
+        loss_min: smallest share of packets lost so far, 0 to below 1.
     """
     lost = 1.0 - (1.0 - loss) / (1.0 - loss_min)
     penalty = BETA_DELAY * queueing_s + BETA_LOSS * lost

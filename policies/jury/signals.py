@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jury's observations, and the effect of its (μ, δ) on the window (Jury §3.1, 3.2 and 3.4).
 
-The network sees nothing that tells a flow's bandwidth. It sees changes of RTT and of survival from one
-sending interval to the next, which are the same for all flows of a bottleneck. So these agree on (μ, δ). Only
-Eq. 6, by the flow's occupancy, tells a large flow from a small one.
+The network's inputs say nothing about a flow's bandwidth. They are changes of RTT and of the survival ratio
+(packets not lost) from one sending interval to the next. These are the same for all flows of a bottleneck, so
+all flows agree on (μ, δ). Only Eq. 6, by the flow's occupancy, treats large and small flows differently.
 """
 
 from __future__ import annotations
@@ -20,40 +20,42 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
-"""Control time interval, Table 2."""
+"""Control time interval in seconds (Table 2)."""
 ALPHA: Final = 0.025
-"""Action control coefficient α, Table 2."""
+"""Action control coefficient α (Table 2)."""
 HISTORY: Final = 10
-"""Echoes whose signals the network sees."""
+"""Number of the last echoes whose signals the network sees."""
 SCALES: Final = np.array((20.0, 10.0))
-"""Factors that bring ΔRTT / Δt and the change of the survival ratio to order 1. By Eq. 1, ΔRTT / Δt is the
-senders' excess over the link; 0.05 is much."""
+"""Factors that scale ΔRTT / Δt and the change of the survival ratio to order 1. By Eq. 1, ΔRTT / Δt is the
+senders' excess over the link's rate; 0.05 is a large value."""
 BOUND: Final = 3.0
-"""Scaled signals beyond ±this count as this (§3.4)."""
+"""Bound to which scaled signals are clipped, on both sides (§3.4)."""
 RADIUS_MIN: Final = 0.5
-"""Least δ. From a half on [μ - δ, μ + δ] always holds 0: a flow with all of the bandwidth never takes more,
-and one with nearly none never gives up; with 0 flows would keep whatever shares they have. And at a half N
-equal flows can stand still, which takes a μ of -δ (1 - 2 / N): with 0.7 more than three always grew."""
+"""Least δ. With a half or more, [μ - δ, μ + δ] always contains 0. So a flow with all of the bandwidth never
+takes more, and a flow with nearly none never gives up more. With δ = 0, flows would keep the shares that they
+have. N equal flows stand still at μ = -δ (1 - 2 / N), which is possible with a half. With 0.7, more than
+three flows always grew."""
 FEW_PKTS: Final = 8.0
-"""Packets an interval below which there is nothing to decide on: the rate grows as fast as it can (§3.4)."""
+"""Packets an interval below which the signals say nothing, so the rate grows as fast as it can (§3.4)."""
 INFLATED: Final = 2.0
-"""RTT over its minimum from which on the rate does not grow so: the link is slow, the flow is not young."""
+"""RTT over its minimum above which `FEW_PKTS` does not apply: few packets then mean a slow link, not a young
+flow."""
 LOSS_LIMIT: Final = 0.1
-"""Share of lost packets above which the rate shrinks as fast as it can. At a queue that overflows steadily
-neither signal changes, and the network is blind."""
+"""Share of lost packets above which the rate shrinks as fast as it can. If a queue overflows steadily,
+neither signal changes, and the network cannot see it."""
 LOSS_MEMORY: Final = 16.0
-"""Echoes over which the share of lost packets is averaged."""
+"""Number of echoes over which the share of lost packets is averaged."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
-"""Intervals after which a flow's exploration is forgotten: 15 s."""
+"""Number of intervals after which a flow's exploration is forgotten: 15 s."""
 
 
 class JurySignals(SlotArrays):
-    """Signals and actions of Jury; see `Signals`. Actions are μ, and δ from -1 (least) to 1 (largest).
+    """Jury's implementation of `Signals`. The actions are μ, and δ from -1 (least) to 1 (largest).
 
     Args:
         seed: seed of the exploration.
-        guarded: whether to follow the rules of `guards`, which the network is trained without.
+        guarded: whether to follow the rules of `guards`. The network is trained without them.
     """
 
     _window_pkts = column(np.float64)

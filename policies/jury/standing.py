@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues that stand regardless of the flow, as Cubic's do. The paper has no rule for them.
+"""Rules for standing queues of other protocols, such as Cubic. The paper has none.
 
 Jury's own flows keep a queue near empty. A queue that has stood for long belongs to another protocol, and an
 answer to its growth only leaves the link to that protocol. As long as it stands, ΔRTT counts as 0, and the
 policy goes by losses.
 
 But Jury's flows may hold such a queue themselves, after a competitor has left or where many came at once.
-Then none of them would ever see it empty. Cubic's queue falls at every loss and takes seconds to fill again;
-theirs loses and stays full. In that case a flow yields more than half of its window and goes by ΔRTT again,
-until the queue has drained. All flows before the queue see it full, so they yield together.
+Then no flow would ever see the queue empty. Cubic's queue falls at every loss and takes seconds to fill
+again. A queue of Jury's flows loses packets and stays full. In that case a flow yields: it gives up about
+half of its window and reacts to ΔRTT again, until the queue has drained. All flows see the same full queue,
+so they yield together.
 """
 
 from __future__ import annotations
@@ -22,28 +23,30 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 HIGH: Final = 1.3
-"""RTT over its minimum beyond which there is a queue. Behind Cubic's, of 1 BDP, it is never less than 1.4."""
+"""RTT over its minimum beyond which there is a queue. With Cubic's queue of 1 BDP, this ratio is never below
+1.4."""
 STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
-"""Time for which the RTT has to be beyond `HIGH`, in smallest RTTs, and at least `STANDS_S`: longer than
-Jury's flows take to clear a newcomer's queue."""
+"""Time beyond `HIGH` after which a queue stands, in smallest RTTs and at least `STANDS_S` seconds. Jury's
+flows take less time to clear a newcomer's queue."""
 FULL: Final = 0.95
-"""Share of the largest RTT from which on a queue is full."""
+"""Share of the largest RTT above which a queue counts as full."""
 FULL_S: Final = 4.0
-"""Time for which a queue has to be full after a loss to count as the flow's own. With 3 s and less, Cubic's
-queues at 120 ms would count, too."""
+"""Time in seconds for which a queue has to be full after a loss to count as the flow's own. With 3 s or less,
+Cubic's queues at 120 ms would count, too."""
 OWN_S: Final = 60.0
-"""Time after a full queue for which no queue is another's. Five flows whose RTTs are 30 to 110 ms need as
-long to drain theirs; after 5 s it was still high, taken for another's, and full again, for ever."""
+"""Time in seconds after a full queue in which every queue counts as the flow's own. Five flows with RTTs of
+30 to 110 ms need as long to drain their queue. With 5 s they took it for another protocol's queue and filled
+it again, for ever."""
 LARGEST_MEMORY_S: Final = 60.0
-"""Time constant with which the largest RTT is forgotten."""
+"""Time constant in seconds with which the largest RTT decays."""
 YIELD_S: Final = 0.9
-"""Time for which a flow yields, 30 intervals at the largest step: 0.48 times the window. A queue that is 1
-BDP long drains."""
+"""Time in seconds for which a flow yields. In these 30 intervals at the largest step the window falls to 0.48
+times its size, so a queue of 1 BDP drains."""
 
 
 class StandingQueues(SlotArrays):
-    """The queue before each flow, as the flow in its slot knows it."""
+    """Each flow's knowledge of the queue before it, by slot."""
 
     _largest_s = column(np.float64)
     """The largest RTT."""
@@ -57,10 +60,10 @@ class StandingQueues(SlotArrays):
     """Time for which queues are yet to count as the flow's own."""
 
     def update(self, slots: Slots, interval: Interval) -> tuple[Bools, Bools]:
-        """Take in an interval.
+        """Update the state with an interval.
 
         Returns:
-            Whether a queue stands that is not the flow's own, and whether it yields to one, shape (n,) each.
+            Whether another protocol's queue stands, and whether the flow yields to a queue; shape (n,) each.
         """
         length_s = interval.length_s
         largest_s = np.maximum(interval.rtt_s, self._largest_s[slots] * (1.0 - length_s / LARGEST_MEMORY_S))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jury as a learning problem in the simulator: Eq. 9, summed over a link's agents, and critics that see more.
+"""Jury as a learning problem in the simulator. The reward is Eq. 9, summed over a link's agents.
 
 The paper trains each flow on its own reward. Then a flow gains by pushing: its gain is its own, while delay
 and loss are everyone's. The more flows there are, the longer the queue on which none wants to give way. The
@@ -26,10 +26,10 @@ from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulat
 from ltp_switcher.policies.simulator.tasks import SignalsTask, episode_seed
 
 TRUTHS: Final = 8
-"""Values that critics see behind those of `JurySignals`."""
+"""Number of values that only critics see, after the values of `JurySignals`."""
 START: Final = (0.1, 1.5)
-"""Range of the windows with which a link's agents start together, in bandwidth-delay products; the logarithm
-is uniform. Where most links start overfull, all an actor learns is to shrink."""
+"""Range of an agent's first window, in bandwidth-delay products over the number of the link's agents. It is
+drawn log-uniformly. If most links started overfull, an actor would learn only to shrink."""
 
 
 class JuryTask(SignalsTask):

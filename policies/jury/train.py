@@ -21,9 +21,10 @@ from ltp_switcher.policies.training.td3 import Td3, Td3Config
 from ltp_switcher.policies.training.trainer import ActorTrainer
 
 LAYERS: Final = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh"))
-"""Layers of the network (§4)."""
+"""Layers of Jury's network (§4)."""
 REGION: Final = replace(JURY, jitter_ms=(0.0, 0.5), flows=(1, 6), cubic_share=0.2)
-"""Table 1. With more jitter the RTT's changes are noise, with more flows an episode tells less a second."""
+"""Region of Table 1. With more jitter, changes of the RTT are noise. With more flows, an episode teaches less
+for each second of computing."""
 ROSTER: Final = Roster(window=5, cubic=2)
 ENVIRONMENTS: Final = 32
 DURATION_S: Final = 15.0
@@ -38,8 +39,8 @@ CONFIG: Final = Td3Config(
     hold=8,
     action_weight=0.02,
 )
-"""Table 2, and the values that it leaves open. Without a weight on its actions the policy is all or nothing,
-and on a satellite's link it swings the window by a third; with 0.1 it lets the queue stand."""
+"""Hyperparameters of Table 2, and those that it leaves open. Without `action_weight` all actions are extreme,
+and the window on a satellite's link swings by a third. With 0.1 the policy lets the queue stand."""
 
 
 class JuryTrainer(ActorTrainer):

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """LTP's more accurate estimator: a particle filter that uses each signal once, beyond §4.
 
-States and steps are the ones of `particles`, which follows the text and trains the policy. That filter is
-wide where it knows little. It is wrong where it believes that the others' rate stays the same (O_j). ACK
-clocks make that rate mirror the own rate, so particles with a wrong capacity survive. Here that belief holds
-for an empty queue only. Each signal has one use:
+States and steps are the same as in `particles`, which follows the paper's text and trains the policy. The
+ranges of that filter are wide where it knows little. They are wrong where it assumes that the rate of all
+other flows stays the same (O_j). ACK clocks make that rate mirror the own rate, so particles with a wrong
+capacity survive. Here that belief holds for an empty queue only. Each signal has one use:
 
 - ΔRTT tells the load of a standing queue (§4: Δt (x + x_o - c) / c). The others' rate follows from it and the
   own rate. Of a full queue, the loss tells the same (Eq. 3).
 - The largest throughput is at most the capacity (Eq. 4).
-- Δthr tells a flow that is alone: behind its own queue it is served at the same rate, to the packet, for
-  every sending rate.
-- The RTT above the smallest is queuing delay. If the queue never drained since the flow began, at most as
-  much is unseen as is seen.
+- Δthr shows that a flow is alone: behind its own queue it is served at the same rate, to the packet,
+  whatever its sending rate.
+- The RTT above the smallest is queuing delay. If the queue never drained since the flow began, the unseen
+  delay is at most as large as the seen delay.
 
 docs/lab-notes/ltp.md compares it with `particles` and CCmatic.
 """
@@ -31,38 +31,40 @@ from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 DOUBT_PER_S: Final = 0.01
-"""Share of the pool that is drawn anew: "to restore correct estimations even if the estimation direction
-diverges" (§4), as where the capacity changes."""
+"""Share of the particles that is drawn anew each second: "to restore correct estimations even if the
+estimation direction diverges" (§4), for example after a change of the capacity."""
 WHOLE: Final = 0.4
-"""Share of new particles for which the largest throughput is the capacity; half of them are alone."""
+"""Share of new particles that take the largest throughput for the capacity. In half of these the flow is
+alone."""
 LEAVES_PER_S: Final = 1.0
-"""Rate at which another flow joins one that is alone."""
+"""Rate, a second, at which a particle assumes that another flow joins a flow that is alone."""
 UNSEEN: Final = (0.3, 2.2)
-"""Share of particles whose whole queue the RTT shows; and the largest unseen part of the others' queue,
-relative to the mean of the seen part. A queue that never drained since the flow began is about as deep as it
-swings."""
+"""Two numbers: the share of particles in which the RTT shows the whole queue, and the largest unseen part of
+the queue in all other particles, relative to the mean seen part. A queue that never drained since the flow
+began is about as deep as its swings."""
 HOSTS: Final = 0.2
-"""Share of the mean delay, at most, that is the jitter of hosts and links and no queue (D_j)."""
+"""Largest share of the mean delay that is jitter of hosts and links (D_j), not queuing."""
 UNSEEN_ANEW_PER_S: Final = 0.2
 MEAN_DELAY_S: Final = 1.0
-"""Time constant of the mean delay."""
+"""Time constant of the mean delay, in seconds."""
 STANDS_PKTS: Final = 2.0
-"""A queue stands that is longer than this, of the flow's own packets."""
+"""Number of the flow's own packets in the queue above which the queue stands."""
 FULL: Final = 0.9
-"""The queue may be full from this share of the largest delay on."""
+"""Share of the largest delay above which the queue may be full."""
 COUNT_PKTS: Final = 1.5
-"""Error of a throughput, in packets of an interval; Table 4 has 10 % instead."""
+"""Error of a throughput in packets an interval, where Table 4 has 10 %."""
 STEADY: Final = 0.003
-"""Relative change of throughput that a flow with others has by itself; half of a rise of its rate is added.
-The fewer packets such a change is, the less a constant throughput tells."""
+"""Relative change of throughput that happens by itself if flows share the link; half of a rise of the flow's
+rate is added. The fewer packets this change is, the less a constant throughput proves."""
 GROWTH: Final = 0.01
-"""While the largest throughput grows by more than this, it is not the capacity yet: nothing is filtered."""
+"""Relative growth of the largest throughput above which it cannot be the capacity yet, so nothing is
+filtered."""
 NONE: Final = 0.1
-"""A pool of which fewer than this would survive, on average, knows nothing and begins anew."""
+"""Mean probability of survival below which the particles are useless, and all are drawn anew."""
 SLACK: Final = 0.02
-"""Share by which a rate may exceed the bound of the largest throughput."""
+"""Share by which a rate may exceed the bound that the largest throughput sets."""
 LEAST: Final = 0.01
-"""Rate of others where there are any."""
+"""Least rate of all other flows over the capacity, if there are other flows."""
 
 
 @dataclass
@@ -133,7 +135,7 @@ class _Seen:
 
 
 class BalanceFilter(SlotArrays):
-    """Filters of flows that live in numbered slots; methods and arguments as of `ParticleFilter`.
+    """The filters of flows in numbered slots, with the methods and arguments of `ParticleFilter`.
 
     Args:
         interval_s: length of the sending intervals that the echoes tell of.
@@ -168,7 +170,9 @@ class BalanceFilter(SlotArrays):
         self._largest = self.part(LargestThroughput())
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
+        """Update the particles with an interval, arrays of shape (n,). Slots without a new echo keep their
+        particles.
+        """
         rows = np.flatnonzero(interval.echo.index > self._echo[slots, 0])
         if not rows.size:
             return
@@ -188,7 +192,7 @@ class BalanceFilter(SlotArrays):
                 step(at[chosen], seen.rows(chosen))
 
     def ranges(self, slots: Slots) -> Ranges:
-        """The ranges of the flows in these slots."""
+        """Return the ranges of the flows in these slots."""
         return ranges_of(self._shown[slots].swapaxes(0, 1))
 
     def _see(self, slots: Slots, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:

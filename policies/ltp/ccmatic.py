@@ -2,17 +2,18 @@
 """The baseline estimator: CCmatic's belief set (Agarwal et al., NSDI 2024), which LTP §7.1 compares with.
 
 CCmatic reasons over the CCAC model of a path: a link of capacity C behind which delays jitter by up to D
-(Arun et al., SIGCOMM 2021), used by one flow. Its beliefs are the values that the flow's history allows:
+(Arun et al., SIGCOMM 2021), used by one flow. CCmatic's beliefs are the values that the flow's history
+allows:
 
 - C is at least the amount delivered in any interval, less the amount that D may have squeezed into it.
 - If jitter alone cannot explain the delay, the link was busy all along. Then C is at most the delivered
   amount, plus the amount that D may have held back.
 - The queuing delay is the RTT above the smallest, less anything up to D.
 
-If beliefs contradict each other, the oldest are given up: here the older bounds that the newest one
-contradicts. There is no open code of it for estimation alone; this is a re-implementation from the text.
-LTP's quantities follow from the beliefs: x / c from the rate and the bounds of C (§7.1). x_o / c is anything
-from nothing to the part of the link that the flow leaves.
+If beliefs contradict each other, CCmatic gives up the oldest. Here these are the older bounds that the newest
+bound contradicts. No open code of CCmatic does estimation alone, so this is a re-implementation from the
+text. LTP's quantities follow from the beliefs: x / c from the rate and the bounds of C (§7.1). x_o / c is
+anything from nothing to the part of the link that the flow leaves.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 JITTER_S: Final = 0.02
-"""D: as much as LTP's own model allows for (D_j, Table 4), so that both make the same assumption."""
+"""D in seconds. It equals D_j in LTP's model (Table 4), so that both estimators make the same assumption."""
 MEMORY: Final = 10
-"""Echoes over which a belief holds. CCmatic lets beliefs time out, so as to follow changes, after 10 RTTs."""
+"""Number of echoes for which a belief holds. In CCmatic beliefs time out after 10 RTTs, so as to follow
+changes."""
 
 
 class BeliefSets(SlotArrays):
-    """Beliefs of flows that live in numbered slots; it has `ParticleFilter`'s methods."""
+    """The beliefs of flows in numbered slots, with the methods of `ParticleFilter`."""
 
     # Bounds of C that each of the last echoes gives.
     _least_pps = column(np.float64, "_memory")
@@ -54,7 +56,7 @@ class BeliefSets(SlotArrays):
         super().__init__()
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Take in an interval, arrays of shape (n,)."""
+        """Update the beliefs with an interval, whose arrays have shape (n,)."""
         rows = np.flatnonzero(interval.echo.index > self._index[slots])
         if not rows.size:
             return
@@ -76,7 +78,7 @@ class BeliefSets(SlotArrays):
         self._delay_least_s[at], self._delay_most_s[at] = np.maximum(0.0, rtt_s - self._jitter_s), rtt_s
 
     def ranges(self, slots: Slots) -> Ranges:
-        """The ranges of the flows in these slots."""
+        """Return the ranges of the flows in these slots."""
         sending_pps = self._sending_pps[slots]
         low = sending_pps / self._most_pps[slots].min(axis=1)
         high = sending_pps / np.maximum(self._least_pps[slots].max(axis=1), 1e-9)

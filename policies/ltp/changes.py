@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP on a link that changes once in the simulator: does it keep the link, and how long is its queue?"""
+"""LTP on a simulated link that changes once: the share of the link that it keeps, and its RTT."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ JUDGED_S: Final = (32.0, 40.0)
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the link: the rate and the RTT after it. Before it they are `RATE_MBPS` and `RTT_MS`."""
+    """A change of the link, given by the new rate and RTT. The old values are `RATE_MBPS` and `RTT_MS`."""
 
     rate_mbps: float = RATE_MBPS
     rtt_ms: float = RTT_MS
 
     @property
     def name(self) -> str:
-        """Name of the change: the rate and the RTT of the link after it."""
+        """Name of the change, made from the new rate and RTT."""
         return f"{self.rate_mbps:g} Mbit/s, {self.rtt_ms:g} ms"
 
 
@@ -48,16 +48,16 @@ CHANGES: Final[Sequence[Change]] = (
 
 @dataclass(frozen=True)
 class Kept:
-    """A flow's part of a link, 12 to 20 s after the change; means over the seeds."""
+    """Measures of a flow 12 to 20 s after the change, as means over the seeds."""
 
     share: float
-    """Throughput over the link's rate."""
+    """Throughput of the flow over the link's rate."""
     rtt_ratio: float
-    """Mean RTT of its packets over the link's own."""
+    """Mean RTT of the flow's packets over the link's base RTT."""
 
 
 def arm(weights: Path, *, pulses: bool) -> Arm:
-    """The policy of a file of weights. Raises `ArtifactError` where it is missing or corrupt."""
+    """Load the policy from a file of weights. Raises `ArtifactError` if the file is missing or corrupt."""
     return WindowArm(PulsedSignals() if pulses else LtpSignals(), load(weights)[0]["actor"])
 
 
@@ -68,7 +68,7 @@ def run(
     seeds: int,
     on_step: Callable[[], None] = lambda: None,
 ) -> list[Kept]:
-    """Run a flow alone on each link at once, with each seed."""
+    """Run one flow alone on each link with each seed, all at once."""
     n = len(changes)
     rate_mbps, rtt_ms = (
         np.array([[getattr(one, name) for one in changes]]) for name in ("rate_mbps", "rtt_ms")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well an estimator knows the network (LTP §7.1): how often the truth is in its range, how wide it is.
+"""The quality of an estimator (LTP §7.1): how often its range holds the truth, and how wide the range is.
 
-An interval counts once its echo is there, from `WARM_UP` echoes after the flow's first on: "the convergence
+An interval counts when its echo arrives. A flow's first `WARM_UP` echoes do not count: "the convergence
 process requires only a few control intervals" (§7.1).
 """
 
@@ -19,25 +19,26 @@ from ltp_switcher.policies.runtime.measurements import Interval
 
 WARM_UP: Final = 5
 TOLERANCE: Final = (1e-6, 1e-6, 1e-3)
-"""A truth so far outside of a range is in it: rounding, and 1 ms of delay, which hosts add by themselves."""
+"""Distances outside of a range at which a truth still counts as inside: rounding, and 1 ms of delay, which
+hosts add."""
 
 
 class Estimator(Protocol):
-    """An estimator that is judged; its methods are `ParticleFilter`'s."""
+    """An estimator that can be judged. It has the methods of `ParticleFilter`."""
 
     def reset(self, slots: Slots) -> None:
         """Begin with new flows in these slots."""
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Take in an interval."""
+        """Update the estimates with an interval."""
 
     def ranges(self, slots: Slots) -> Ranges:
-        """The ranges of these slots."""
+        """Return the ranges of the flows in these slots."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Mean over intervals and flows: share of truths covered, and the mean width of the range."""
+    """Share of truths inside the range, and mean width of the range, both over intervals and flows."""
 
     coverage: float
     width: float
@@ -45,7 +46,9 @@ class Quality:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Quality of the three estimates; the widths are relative to c, and in seconds."""
+    """Quality of the three estimates. The widths of the rates are relative to c, and the width of the delay
+    is in seconds.
+    """
 
     rate: Quality
     others: Quality
@@ -54,12 +57,12 @@ class Judgement:
 
     @property
     def coverage(self) -> float:
-        """Mean over the three."""
+        """Mean coverage of the three estimates."""
         return (self.rate.coverage + self.others.coverage + self.delay_s.coverage) / 3.0
 
 
 def judge(estimator: Estimator, trace: Trace) -> Judgement:
-    """Run an estimator over a trace."""
+    """Run an estimator over a trace, and judge its ranges."""
     n = trace.rate.shape[1]
     slots = np.arange(n)
     estimator.reset(slots)
@@ -89,15 +92,17 @@ def judge(estimator: Estimator, trace: Trace) -> Judgement:
 
 
 def least_width(truth: Floats, known_over: int, share: float) -> float:
-    """The width that an estimator needs if it knows a truth's mean exactly, but not its course.
+    """Return the width that an estimator needs if it knows exactly the mean of a truth, but not its course in
+    time.
 
     Args:
-        truth: of T intervals of n flows, shape (T, n); NaN where it is not judged, but not everywhere.
-        known_over: intervals around each over which the mean is known.
+        truth: values of T intervals of n flows, shape (T, n). NaN values are not judged; not all may be NaN.
+        known_over: number of intervals around each interval over which the mean is known.
         share: share of the truths that the range must hold.
 
     Returns:
-        Width of the narrowest range about that mean, one for all intervals of a flow; mean over the flows.
+        Width of the narrowest range about the mean, constant over a flow's intervals, as a mean over the
+        flows.
     """
     widths, weights = [], []
     for known in (flow[np.isfinite(flow)] for flow in truth.T):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces that judge estimators: the senders' view of a path, and the truth about it."""
+"""Traces for judging estimators: the senders' view of a path, and the truth about the path."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from ltp_switcher.policies.simulator.simulator import Roster, Simulator
 
 @dataclass(frozen=True)
 class Trace:
-    """T intervals of n flows.
+    """A trace of n flows over T intervals.
 
     Attributes:
         intervals: the senders' view, arrays of shape (n,).
-        rate: the truth of each *sending* interval, x / c, shape (T, n): row k belongs to echo k.
-        others: x_o / c.
-        delay_s: d, the queuing delay of the packets sent in it; NaN where none came back.
+        rate: true x / c of each *sending* interval, shape (T, n). Row k belongs to echo k.
+        others: true x_o / c of each sending interval, shape (T, n).
+        delay_s: true d, the mean queuing delay of the packets sent in the interval, shape (T, n); NaN if no
+            packet came back.
     """
 
     intervals: Sequence[Interval]
@@ -43,7 +44,7 @@ def simulate(
     seed: int,
     arm: Arm | None = None,
 ) -> Trace:
-    """Record all flows of a simulator, n = F * E, row-major; the arm directs the roster's agents."""
+    """Simulate, and record all n = F * E flows in row-major order. The arm directs the roster's agents."""
     simulator = Simulator(paths, flows, roster, seed=seed, interval_s=interval_s)
     steps = round(duration_s / interval_s)
     intervals = []
@@ -74,20 +75,20 @@ def from_counters(
     capacity_pps: Floats,
     interval_s: float,
 ) -> Trace:
-    """Make a trace of the lab's counts at senders and bottleneck in each interval, and of flows' RTTs.
+    """Make a trace from the lab's counts at senders and bottleneck in each interval, and the flows' RTTs.
 
     The queue belongs to the flows in the shares of its departures in the next interval. The RTT of an
     interval's packets comes with the ACKs one RTT later. Still, an echo counts as known at the end of its
     interval: the estimators judged here do not care when they learn it.
 
     Args:
-        delivered_pkts: acknowledged to the senders, shape (T, n).
-        lost_pkts: that the senders took for lost, shape (T, n).
-        rtt_s: mean by the ACKs that came in the interval, shape (T, n); NaN where there were none.
-        base_rtt_s: without queuing, shape (n,).
-        queue_pkts: at the end of the interval, shape (T,).
-        capacity_pps: shape (T,).
-        interval_s: length of the intervals.
+        delivered_pkts: packets acknowledged to the senders, shape (T, n).
+        lost_pkts: packets that the senders took for lost, shape (T, n).
+        rtt_s: mean RTT of the ACKs that came in the interval, shape (T, n); NaN if there were none.
+        base_rtt_s: RTT without queuing, shape (n,).
+        queue_pkts: length of the queue at the end of the interval, shape (T,).
+        capacity_pps: capacity of the link, packets a second, shape (T,).
+        interval_s: length of the intervals in seconds.
     """
     next_pkts = np.concatenate((delivered_pkts[1:], delivered_pkts[-1:]))
     total = np.maximum(1.0, next_pkts.sum(axis=1, keepdims=True))

@@ -47,7 +47,9 @@ def _arm(weights: Path) -> Arm:
 
 
 def traces(weights: Path) -> dict[str, Trace]:
-    """Pairs of Cubic, and of LTP, on links of 10 to 200 Mbit/s and 20 to 100 ms; one flow starts later."""
+    """Make traces of two Cubic flows, and of two LTP flows, on links of 10 to 200 Mbit/s and 20 to 100 ms.
+    One flow of a pair starts later.
+    """
     rng = np.random.default_rng(_TRACE_SEED)
     rate_mbps = np.exp(rng.uniform(np.log(10.0), np.log(200.0), _TRACE_LINKS))
     rtt_ms = rng.uniform(20.0, 100.0, _TRACE_LINKS)
@@ -71,7 +73,7 @@ def traces(weights: Path) -> dict[str, Trace]:
 
 
 def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimation.Judgement]]:
-    """Judgements by trace and estimator."""
+    """Judge each estimator on each trace; the judgements are keyed by trace and estimator."""
     return {
         name: {
             "balance": estimation.judge(
@@ -87,7 +89,7 @@ def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimat
 
 
 def judge_links(options: argparse.Namespace) -> dict[str, links.LinkSummary]:
-    """Summaries by link, means of `links.REPEATS`."""
+    """Return a summary for each link, as a mean over `links.REPEATS` runs."""
     judged: dict[str, links.LinkSummary] = {}
     with _progress() as progress:
         task = progress.add_task("links", total=sum(round(length / INTERVAL_S) for _, length in links.RUNS))
@@ -106,7 +108,9 @@ def judge_links(options: argparse.Namespace) -> dict[str, links.LinkSummary]:
 
 
 def judge_changes(options: argparse.Namespace) -> dict[str, dict[str, changes.Kept]]:
-    """Shares and RTTs by link after the change, with pulses and without, means over the seeds."""
+    """Return throughput share and RTT for each change of the link, with pulses and without, as means over the
+    seeds.
+    """
     seeds: int = options.seeds
     judged: dict[str, dict[str, changes.Kept]] = {change.name: {} for change in changes.CHANGES}
     with _progress() as progress:
@@ -124,7 +128,7 @@ def judge_changes(options: argparse.Namespace) -> dict[str, dict[str, changes.Ke
 
 
 def judge_swings(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """R_esti by filter and swing."""
+    """Return the probe reward R_esti by filter and swing."""
     particles: int = options.particles
     filters: dict[str, estimation.Estimator] = {
         "particles": ParticleFilter(INTERVAL_S, seed=1, particles=particles),
@@ -135,7 +139,7 @@ def judge_swings(options: argparse.Namespace) -> dict[str, dict[str, float]]:
 
 
 def judge_paths(options: argparse.Namespace) -> dict[str, dict[str, held_out.Rewards]]:
-    """Rewards by file and region."""
+    """Return the rewards by weight file and region."""
     policies = {path.stem: held_out.Policy.read(path) for path in options.files}
     steps = round(held_out.DURATION_S / INTERVAL_S) * len(policies) * len(options.regions)
     with _progress() as progress:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies on 100 held-out paths of a training region: the mean normalised reward of LTP §7.2.
 
-The reward of Eq. 15 is divided by the largest that there is. That is 1 for a full link without queue and
-loss, and 0 for the probe reward of a network that is known as well as on average. The divisor is the same
-for all policies, trained with the probe reward or without.
+The reward of Eq. 15 is divided by its largest value. This value counts a full link without queue and loss as
+1. It counts the probe reward as 0, as for a network that is known as well as on average. The divisor is the
+same for all policies, whether trained with the probe reward or without.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from ltp_switcher.policies.simulator.tasks import Environment
 PATHS: Final = 100
 DURATION_S: Final = 30.0
 SEED: Final = 3_000_017
-"""Seed of the paths; training and its choice of weights take others."""
+"""Seed of the held-out paths. Training and the choice of weights use different seeds."""
 
 
 @dataclass(frozen=True)
 class Rewards:
-    """Means over the intervals of all flows on all paths; of no interval, 0."""
+    """Mean rewards over the intervals of all flows on all paths. A mean over no interval is 0."""
 
     reward: float
     """Mean reward (Eq. 15)."""
     performance: float
-    """Mean of R_perf alone."""
+    """Mean of the performance reward R_perf alone."""
     alone: float
     """Mean reward while a flow has the link for itself."""
     among_themselves: float
-    """Mean reward beside other flows of the policy, and no Cubic."""
+    """Mean reward beside other flows of the policy, without Cubic."""
     beside_cubic: float
     """Mean reward beside Cubic."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A trained variant."""
+    """A trained variant of the policy."""
 
     name: str
     variant: Variant
@@ -58,7 +58,7 @@ class Policy:
         """Read a weight file of `train.py`.
 
         Raises:
-            ArtifactError: it is missing, corrupt, or of no variant known here.
+            ArtifactError: the file is missing, corrupt, or of an unknown variant.
         """
         networks, card = load(path)
         name = str(card["policy"])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm on the links of LTP's evaluation (§7.3) in the simulator: one factor varied at a time.
 
-It takes half a minute, where the lab takes hours. It proves nothing: claims are measured on the kernel.
+The simulation takes half a minute, and the lab hours. But it proves nothing: claims are measured on the
+kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ltp_switcher.policies.simulator.totals import Totals
 
 @dataclass(frozen=True)
 class Link:
-    """A link, and the number of Cubic flows beside the one that is judged."""
+    """A link, and the number of Cubic flows beside the judged flow."""
 
     name: str
     rate_mbps: float = 100.0
@@ -43,25 +44,27 @@ LINKS: Final[Sequence[Link]] = (
 )
 SATELLITE: Final = Link("satellite", rate_mbps=42.0, rtt_ms=800.0, loss=0.0074)
 RUNS: Final[Sequence[tuple[Sequence[Link], float]]] = ((LINKS, 30.0), ((SATELLITE,), 100.0))
-"""Links that run at once, and for how many seconds: a satellite's takes 13 to fill."""
+"""Groups of links that run at once, each with its duration in seconds. A satellite's link takes 13 s to
+fill."""
 REPEATS: Final = 8
-"""Runs of each link, with chances of their own: beside Cubic over 30 s, one is no measure."""
+"""Number of runs of each link, with independent random numbers. Beside Cubic, one run of 30 s is too
+noisy."""
 
 
 @dataclass(frozen=True)
 class LinkSummary:
-    """Measures of the judged flow over the whole run, its start included."""
+    """Measures of the judged flow over the whole run, including its start."""
 
     utilisation: float
     rtt_ratio: float
     """Mean RTT over base RTT."""
     loss: float
     ratio_to_cubic: float | None
-    """Throughput over the Cubic flow's, where there is one."""
+    """Throughput over the throughput of the Cubic flow, if there is one."""
 
     @classmethod
     def mean(cls, repeats: Sequence[LinkSummary]) -> LinkSummary:
-        """Return the mean of runs of one link."""
+        """Return the mean summary of several runs of one link."""
         ratios = [one.ratio_to_cubic for one in repeats if one.ratio_to_cubic is not None]
         return cls(
             utilisation=fmean(one.utilisation for one in repeats),

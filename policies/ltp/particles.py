@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's estimation module (§4): a particle filter over the network's state as one sender can know it.
+"""LTP's estimation module (§4): a particle filter that estimates the network's state from one sender's view.
 
 A particle is a possible state of the bottleneck. It holds the flow's own sending rate and the others' rate,
 both relative to the link's capacity, the queuing delay, and whether the queue is full. Every echo (the fate
@@ -7,10 +7,11 @@ of the packets sent in one interval) does four things. Transition moves all part
 the signals that each particle would have caused. Filtering removes the particles with other signals.
 Resampling fills the pool up with altered copies of the survivors.
 
-Some of the text cannot be meant as printed, so five things differ. Eq. 3 adds the loss jitter. Eq. 4 bounds
-the throughput, while the RTT above the smallest is compared like the other signals. By Eq. 5 one wrong signal
-removes a particle. Other flows' rates change by ±O_j, not only upwards. A share of each pool is drawn anew,
-or the pool would keep its first belief. docs/lab-notes/ltp.md has the measurements.
+Some of the paper's text cannot be meant as printed, so five things differ here. Eq. 3 adds the loss jitter.
+Eq. 4 bounds the throughput, while the RTT above the smallest is compared like the other signals. In Eq. 5 a
+single wrong signal is enough to remove a particle. Other flows' rates change by ±O_j, not only upwards. A
+share of each pool is drawn anew, or the pool would keep its first belief. docs/lab-notes/ltp.md has the
+measurements.
 
 The filter runs in training and in evaluations, not in the daemon (§7.4). `balance` is more accurate, but a
 policy trained with it fills links less. So this one trains LTP.
@@ -29,28 +30,29 @@ from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PARTICLES: Final = 1000
-"""Particles of a flow (Table 4)."""
+"""Number of particles of a flow (Table 4)."""
 QUANTILES: Final = (0.1, 0.9)
-"""Ends of the range (LTP §5). No stray particle widens it."""
+"""Quantiles that are the two ends of a range (LTP §5), so that no stray particle widens it."""
 _LEAST: Final = np.float32(1e-6)
 FRESH: Final = 0.25
-"""Share of the pool that is drawn anew each time: "to restore correct estimations even if the estimation
-direction diverges" (§4), which copies altered by a few percent cannot."""
+"""Share of the particles that is drawn anew at each update: "to restore correct estimations even if the
+estimation direction diverges" (§4). Copies altered by a few percent cannot do this."""
 LONGEST_GAP_S: Final = 0.5
-"""Length of a pause after which the old particles say nothing: the estimation begins anew."""
+"""Length of a pause in seconds after which the old particles are worthless and the estimation begins
+again."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How far the network may stray from the model; Table 4.
+    """Tolerances for deviations of the network from the model (Table 4).
 
     Attributes:
-        delay_gap, throughput_gap, loss_gap: ω, how much a second of delay, a throughput that is off by its
-            own size, and a loss of everything weigh in Eq. 5.
-        others_gradient: O_j, relative change of the other flows' rate, a second.
-        delay_jitter_s: D_j.
-        rate_jitter: C_j, relative.
-        loss_jitter: L_j.
+        delay_gap, throughput_gap, loss_gap: weights ω in Eq. 5 of an error of one second of delay, of 100 %
+            of the throughput, and of a loss of 100 %.
+        others_gradient: O_j, relative change of the other flows' rate in a second.
+        delay_jitter_s: jitter of the delay, D_j.
+        rate_jitter: relative jitter of the rate, C_j.
+        loss_jitter: jitter of the loss, L_j.
     """
 
     delay_gap: float = 50.0
@@ -90,18 +92,18 @@ class _Pool:
 
 
 UNHEARD: Final = (-1.0, *(np.nan,) * 4)
-"""The `Echo` before the first one."""
+"""The `Echo` that stands for none, before the first."""
 
 
 class ParticleFilter(SlotArrays):
-    """Filters of flows that live in numbered slots.
+    """The filters of flows in numbered slots.
 
     Args:
-        interval_s: length of the sending intervals that the echoes tell of.
-        seed: seed of everything random here; equal calls after equal seeds give equal ranges.
-        particles: a slot.
-        noise: the model's.
-        fresh: share of the pool that is drawn anew each time.
+        interval_s: length of the sending intervals of the echoes, in seconds.
+        seed: seed of all random numbers. Equal calls after equal seeds give equal ranges.
+        particles: number of particles of each slot.
+        noise: tolerances of the model.
+        fresh: share of the particles that is drawn anew at each update.
     """
 
     _rate = column(np.float32, "_particles", initial=np.nan)
@@ -131,7 +133,9 @@ class ParticleFilter(SlotArrays):
         self._largest = self.part(LargestThroughput())
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Take in an interval, arrays of shape (n,); slots without a new echo keep their particles."""
+        """Update the particles with an interval, arrays of shape (n,). Slots without a new echo keep their
+        particles.
+        """
         echo = interval.echo
         rows = np.flatnonzero(echo.index > self._echo[slots, 0])
         if not rows.size:
@@ -156,7 +160,7 @@ class ParticleFilter(SlotArrays):
             self._advance(at[goes_on], factor, elapsed_s[goes_on], seen.rows(goes_on), delay_max_s[goes_on])
 
     def ranges(self, slots: Slots) -> Ranges:
-        """The ranges of the flows in these slots."""
+        """Return the ranges of the flows in these slots."""
         return ranges_of(np.stack((self._rate[slots], self._others[slots], self._delay_s[slots])))
 
     def _initialise(self, slots: Slots, rtt_s: Floats, first: int = 0) -> None:
@@ -291,7 +295,7 @@ def _throughput(pool: _Pool) -> Float32s:
 
 
 def ranges_of(states: Float32s) -> Ranges:
-    """Quantiles of particles' x / c, x_o / c and d, shape (3, n, particles)."""
+    """Return the ranges of particles whose x / c, x_o / c and d have the shape (3, n, particles)."""
     # The two quantiles lie at `places` among the sorted particles. To sort all three kinds of state at once
     # takes a fraction of np.quantile's time.
     ordered = np.sort(states, axis=2)
