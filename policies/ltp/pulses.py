@@ -32,35 +32,38 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 CHANGE: Final = 1.25
-"""Larger of the windows in a pulse and before it, over the smaller one."""
+"""Ratio of the two windows in and before a pulse, the larger over the smaller."""
 CHANGE_LEAST_PKTS: Final = 1.0
 FOLLOWS: Final = 0.5
-"""A measure follows the window if it changes by this share of the window's change, by logarithms. The two
-shares add up to one, but for noise and for changes of the path itself."""
+"""A measure (throughput or RTT) follows the window if it changes by at least this share of the window's
+change, in logarithms. The shares of throughput and RTT add up to one, except for noise and changes of the
+path."""
 STAYS: Final = 0.35
-"""A measure stays if it changes by no more than this share, up or down."""
+"""A measure stays if it changes by at most this share of the window's change, up or down."""
 DOUBT_S: Final = 0.001
-"""RTT above the least one from which on the policy gives up some of its window."""
+"""RTT above the least RTT, in seconds, at which the policy begins to give up some of its window."""
 LOW_SHARE: Final = 0.85
 """Share of the largest throughput below which it seems that others are on the path."""
 LONG_SHARE: Final = 0.5
-"""A queue is long that adds this share of the least RTT: a pulse of a quarter does not empty it."""
+"""Queuing delay over the least RTT above which a queue is long: a pulse of a quarter does not empty it."""
 WAIT_RTTS: Final = (10.0, 40.0, 160.0)
-"""Round trips between two pulses: at first, at most where the throughput is low, and at most. The wait
-doubles where a pulse finds nothing. Where the last pulse got no answer, the rate is not steady enough to ask
-often."""
+"""Round trips between two pulses: at first, the most if the throughput is low, and the most otherwise. The
+wait doubles after a pulse that finds nothing. If the last pulse got no answer, the rate is too unsteady for
+frequent pulses, so the last number applies."""
 ANSWERS: Final = 0.5
-"""A pulse is answered where the two shares add up to one, but for this."""
+"""A pulse is answered if the shares of throughput and RTT add up to one, give or take this much."""
 WEIGHT: Final = 0.25
 """Weight of an echo in the means before a pulse."""
 ECHOES_LEAST: Final = 2.0
-"""Echoes that show a pulse, at least; else as many as a round trip has intervals."""
+"""Least number of echoes that judge a pulse. A round trip of more intervals gives as many echoes."""
 LATE_ROUNDS: Final = 4.0
-"""A pulse ends without an answer after this many round trips."""
+"""Number of round trips after which a pulse ends without an answer."""
 
 
 class Pulses(SlotArrays):
-    """The pulses of flows, and the least RTT by what they showed. Indices are numbers of intervals."""
+    """The pulses of flows, and the least RTTs that follow from the pulses. An index is the number of an
+    interval.
+    """
 
     _mean = column(np.float64, 2, initial=np.nan)
     """Smoothed throughput and RTT of the echoes since the last pulse."""
@@ -84,10 +87,11 @@ class Pulses(SlotArrays):
     """Window of the pulse over the one before it."""
 
     def hear(self, slots: Slots, interval: Interval) -> Floats:
-        """Take in the last echoes, each but once.
+        """Process the last echoes. An echo that was processed before is skipped.
 
         Returns:
-            Throughput of the path where a pulse has just shown it, packets a second, NaN elsewhere; (n,).
+            The path's throughput in packets a second where a pulse has just shown it, NaN elsewhere; shape
+            (n,).
         """
         echo = interval.echo
         fresh = (echo.index > self._heard_index[slots]) & ~np.isnan(echo.delivered_pps)
@@ -108,15 +112,17 @@ class Pulses(SlotArrays):
         return path_pps
 
     def least_s(self, slots: Slots, interval: Interval) -> Floats:
-        """The least RTT of each flow, by its measurements and by its last pulse, shape (n,)."""
+        """Return the least RTT of each flow in seconds, from its measurements and its last pulse, shape
+        (n,).
+        """
         return np.maximum(interval.rtt_min_s, self._least_s[slots])
 
     def step(self, slots: Slots, interval: Interval, may: Bools, low: Bools, window_pkts: Floats) -> Floats:
-        """End the pulses that get no answer, and begin new ones.
+        """End the pulses without an answer, and begin new pulses.
 
         Args:
             slots: shape (n,).
-            interval: the last one, with the least RTTs of `least_s`.
+            interval: the last interval, with the least RTTs of `least_s`.
             may: True where the flow fills its window, and none of its siblings is on the path, shape (n,).
             low: True where the throughput is low beside the largest one, shape (n,).
             window_pkts: the windows that the policy wants, shape (n,).
@@ -179,7 +185,7 @@ class Pulses(SlotArrays):
 
 
 class PulsedSignals(LtpSignals):
-    """LTP's signals and action where it runs: with pulses. It is trained without them."""
+    """LTP's signals and action in service, with pulses. In training there are no pulses."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,16 +12,16 @@ from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.ltp.particles import Ranges
 
 LEAST_RATE: Final = 0.05
-"""Ratios of quantiles are taken above this: the other flows' rate may be 0."""
+"""Least rate in ratios of quantiles, because the other flows' rate may be 0."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Table 4, but for `offset`.
+    """Weights of the reward's terms, from Table 4 except for `offset`.
 
     Attributes:
-        delay: β_q, a second of width.
-        rate, others: β_x and β_xo, a factor e of width.
+        delay: β_q, for each second of width.
+        rate, others: β_x and β_xo, for each factor e of width.
         offset: β_r, chosen so that the probe reward is about zero on average (§5); measured on a policy
             half way through training.
         loss: ζ.
@@ -43,13 +43,15 @@ class Weights:
 
 
 def log_rates(ranges: Ranges) -> Floats:
-    """Logarithms of the ranges' ends, x / c and x_o / c one below the other, shape (2, n, 2)."""
+    """Return the logarithms of the ends of the ranges of x / c and x_o / c, stacked, shape (2, n, 2)."""
     logs: Floats = np.log(np.maximum(np.stack((ranges.rate, ranges.others)), LEAST_RATE).astype(np.float64))
     return logs
 
 
 def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
-    """The reward for narrow estimates, R_esti (LTP Eq. 9 to 11): shape (n,), 0 for a flow without any yet."""
+    """Return the reward for narrow estimates, R_esti (LTP Eq. 9 to 11), shape (n,). Without an estimate it is
+    0.
+    """
     delay_s = ranges.delay_s.astype(np.float64)
     rate, others = np.diff(log_rates(ranges), axis=2)[..., 0]
     delay = delay_s[:, 1] - delay_s[:, 0]
@@ -60,7 +62,7 @@ def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
 def performance_reward(
     throughput: Floats, loss: Floats, delay_ratio: Floats, unfairness: Floats, weights: Weights
 ) -> Floats:
-    """The reward for performance, R_perf (LTP Eq. 12 and 13). All arrays have one shape.
+    """Return the reward for performance, R_perf (LTP Eq. 12 and 13). All arrays have the same shape.
 
     Eq. 12 adds β_fair R_fair, but R_fair grows with unfairness (Eq. 14). So this function subtracts it.
 
@@ -76,9 +78,9 @@ def performance_reward(
 
 
 def unfairness(throughput_pps: Floats, present: Bools) -> Floats:
-    """The unfairness on each link (LTP Eq. 14), shape (E,).
+    """Return the unfairness on each link (LTP Eq. 14), shape (E,).
 
-    It follows from the average throughputs and the presence of the link's flows, shape (F, E).
+    Both arguments, the flows' average throughputs and their presence, have the shape (F, E).
     """
     count = np.maximum(1, present.sum(axis=0))
     rate = np.where(present, throughput_pps, 0.0)

@@ -20,31 +20,34 @@ from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
-"""Control interval (Table 4)."""
+"""Control interval in seconds (Table 4)."""
 ALPHA: Final = 0.025
-"""Largest relative change of the window in an interval (Eq. 8); the value of Astraea, whose rule it is."""
+"""α, the largest relative change of the window in an interval (Eq. 8). The value is Astraea's, and so is the
+rule."""
 SWIFT_RTT_S: Final = 0.1
-"""RTT beyond which α shrinks, so that the window changes by no more than 9 % in a round trip. The echo of an
-action comes an RTT later; the more actions in between, the wider a window swings."""
+"""RTT in seconds beyond which α shrinks, so that the window changes by at most 9 % in a round trip. The echo
+of an action comes one RTT later. The more actions lie in between, the wider the window swings."""
 NEW_FLOW_PKTS: Final = 64.0
-"""A flow that comes with no more than this starts slowly first. A new one has 10 (RFC 6928), and several
-times that by its first interval: the kernel has begun without us. A queue that is there ends it at once."""
+"""Largest first window, in packets, with which a flow begins in slow start. A new flow has 10 packets (RFC
+6928), and several times as many by its first interval, because the kernel has already begun. If a queue
+stands already, slow start ends at once."""
 MANY_SHARE: Final = 0.05
-"""Slow start and pulses end at this loss; random loss is well below."""
+"""Share of lost packets at which slow start and pulses end. Random loss is well below it."""
 MANY_PKTS: Final = 3.0
-"""Lost packets of an interval below which its loss says nothing."""
+"""Number of lost packets in an interval below which the share of lost packets is ignored."""
 LOSS_LIMIT: Final = 0.02
-"""Loss over about half a second above which the window shrinks whatever the policy says. The flow's signals
-tell of changes of the loss alone (ΔL), so it would never notice one that stays."""
+"""Loss over about half a second above which the window shrinks whatever the policy says. The signals show
+only changes of the loss (ΔL), so the policy would never notice a constant loss."""
 LOSS_MEMORY: Final = 1 / 16
-"""Weight of an interval in the loss that `LOSS_LIMIT` bounds."""
+"""Weight of one interval in the averaged loss that `LOSS_LIMIT` bounds."""
 SLOW_START_GROWTH: Final = 1.5
-"""Growth of the window in a round trip. A queue is heard of an RTT and half an interval late: doubling fills
-another buffer of a BDP meanwhile and loses hundreds of packets, this does not."""
+"""Growth factor of the window in a round trip of slow start. The flow hears of a queue an RTT and half an
+interval late. Doubling would meanwhile fill another buffer of one BDP and lose hundreds of packets."""
 CROWDED_INTERVALS: Final = 10
-"""Intervals for which rates settle after another flow has joined."""
+"""Number of intervals in which rates settle after another flow has joined."""
 SMOOTHING: Final = 0.25
-"""Weight of an echo in the throughput whose largest value counts: a single one is too noisy for a maximum."""
+"""Weight of an echo in the smoothed throughput, whose maximum is kept. Single echoes are too noisy for a
+maximum."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,9 @@ class PathSignals:
     kept_ratio: Floats
     """Ratio of the shares of acknowledged packets of the last two echoes (ΔL)."""
     throughput: Floats
-    """Throughput relative to the largest seen."""
+    """Throughput over the largest throughput seen."""
     rtt_s: Floats
-    """RTT above the smallest seen."""
+    """RTT minus the smallest RTT seen."""
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -73,7 +76,9 @@ class PathSignals:
 
 
 def path_signals(last: Echo, before: Echo, rtt_min_s: Floats, throughput_max_pps: Floats) -> PathSignals:
-    """Compute the signals of two echoes, arrays of shape (n,). Where an echo is missing, nothing changes."""
+    """Compute the signals from two echoes, arrays of shape (n,). Where an echo is missing, the changes are
+    neutral.
+    """
     signals = [
         last.rtt_s - before.rtt_s,
         last.delivered_pps / before.delivered_pps,
@@ -96,9 +101,9 @@ _UNCHANGED: Final = (0.0, 1.0, 1.0, 1.0, 0.0)
 
 
 class LargestThroughput(SlotArrays):
-    """Largest throughput (thr_max) of flows that live in numbered slots, from a smoothed throughput.
+    """The largest smoothed throughput (thr_max) of flows in numbered slots.
 
-    It is 0 before the first echo, where the smoothed throughput is NaN.
+    Before the first echo it is 0, and the smoothed throughput NaN.
     """
 
     _smooth_pps = column(np.float64, initial=np.nan)
@@ -110,10 +115,10 @@ class LargestThroughput(SlotArrays):
     """Echoes of earlier intervals count for no maximum."""
 
     def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
-        """Tell how many flows share the path in this interval, shape (n,).
+        """Note how many flows share the path in this interval, shape (n,).
 
-        Where they have become more, a flow's part of the largest throughput has become smaller. Else all
-        of them would believe that they had lost something, and press on into the queue.
+        If the number has grown, a flow's largest throughput is scaled down. Otherwise all flows would seem to
+        have lost throughput, and would push on into the queue.
         """
         before = self._siblings[slots]
         more = siblings > before
@@ -123,7 +128,9 @@ class LargestThroughput(SlotArrays):
         self._siblings[slots] = siblings
 
     def update(self, slots: Slots, echo: Echo) -> Floats:
-        """Take in the last echoes, each but once; return the largest throughput, shape (n,)."""
+        """Process the last echoes, each only once; return the largest throughput, packets a second, shape
+        (n,).
+        """
         fresh = echo.index > self._heard_index[slots]
         self._heard_index[slots] = np.maximum(self._heard_index[slots], echo.index)
         delivered_pps = np.where(fresh, echo.delivered_pps, np.nan)
@@ -141,15 +148,15 @@ class LargestThroughput(SlotArrays):
         return largest_pps
 
     def lower(self, slots: Slots, path_pps: Floats) -> None:
-        """Lower the largest throughput to the path's, where that is known, NaN elsewhere; shape (n,)."""
+        """Lower the largest throughput to the path's throughput, shape (n,), where this is not NaN."""
         self._largest_pps[slots] = np.fmin(self._largest_pps[slots], path_pps)
 
     def pps(self, slots: Slots) -> Floats:
-        """The largest throughput, shape (n,)."""
+        """Return the largest throughput in packets a second, shape (n,)."""
         return self._largest_pps[slots]
 
     def shared(self, slots: Slots) -> Bools:
-        """True where siblings share the path, shape (n,)."""
+        """Return whether other flows of the arm share each flow's path, shape (n,)."""
         several: Bools = self._siblings[slots] > 1.0
         return several
 
@@ -157,8 +164,8 @@ class LargestThroughput(SlotArrays):
 class WindowSignals(SlotArrays):
     """The window by LTP's Eq. 8, and slow start before that. A subclass adds the observations.
 
-    The window is kept here with its fraction. Where the kernel's is much smaller (after a time-out, or
-    because it was clamped), that one counts.
+    The window is kept here with its fraction of a packet. If the kernel's window is much smaller (after a
+    time-out, or because it was clamped), the kernel's window counts.
     """
 
     observation_size: int
@@ -178,11 +185,11 @@ class WindowSignals(SlotArrays):
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
 
     def displace(self, slots: Slots, window_pkts: Floats) -> None:
-        """Set the windows of flows that keep their past: a disturbance, for training."""
+        """Set the windows of flows without a reset of their state, as a disturbance in training."""
         self._window_pkts[slots] = window_pkts
 
     def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
-        """Flows share their path with so many, themselves among them, shape (n,)."""
+        """Note how many flows share each flow's path, itself included, shape (n,)."""
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
@@ -230,17 +237,17 @@ def _queue_is_met(interval: Interval) -> Bools:
 
 
 def loses_in_numbers(interval: Interval) -> Bools:
-    """Whether an interval loses more than a few packets, as a full buffer does, shape (n,)."""
+    """Return whether an interval loses more than a few packets, as at a full buffer, shape (n,)."""
     resolved_pkts = interval.acked_pkts + interval.lost_pkts
     loses: Bools = interval.lost_pkts >= np.maximum(MANY_PKTS, MANY_SHARE * resolved_pkts)
     return loses
 
 
 class LtpSignals(WindowSignals):
-    """The five signals, brought to the size that networks take (the paper leaves that open).
+    """The five signals, scaled for the network's input (the paper leaves the scaling open).
 
-    Changes and delays span from a millisecond to a second, and small ones matter most: they enter by
-    their logarithm.
+    Changes and delays range from a millisecond to a second, and small values matter most. So the network gets
+    logarithms.
     """
 
     observation_size = 5

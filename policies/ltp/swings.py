@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The probe reward of a flow whose rate swings (R_esti), on a link that is known.
+"""The probe reward (R_esti) of a flow whose rate swings, on a link whose state is known.
 
 Two flows share a full link, and the echoes follow the model exactly. If the reward paid for probing, it would
 grow with the swing.
@@ -17,18 +17,18 @@ from ltp_switcher.policies.ltp.reward import Weights, probe_reward
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 SWINGS: Final = (0.0, 0.025, 0.10, 0.25)
-"""Swings of the rate from one interval to the next, relative; Eq. 8 allows 2.5 %."""
+"""Relative swings of the rate from one interval to the next. Eq. 8 allows 2.5 %."""
 REPEATS: Final = 32
-"""Flows of each swing, whose particles draw chances of their own."""
+"""Number of flows for each swing. Their particles use independent random numbers."""
 INTERVALS: Final = 60
 RATE_PPS: Final = 500.0
-"""Rate of the flow without its swing, and of the others: half of the link's."""
+"""Rate of the flow without its swing, and of all other flows together: half of the link's rate each."""
 RTT_S: Final = 0.050
 RTT_MIN_S: Final = 0.020
 
 
 def judge(estimator: Estimator, interval_s: float) -> dict[str, float]:
-    """R_esti after two seconds of swinging, by swing; mean over the flows."""
+    """Return the mean R_esti over the flows after two seconds of swinging, by swing."""
     slots = np.arange(len(SWINGS) * REPEATS)
     estimator.reset(slots)
     swings = np.repeat(SWINGS, REPEATS)

@@ -29,44 +29,45 @@ REGIONS: Final[Mapping[str, Region]] = {"small": LTP_SMALL, "medium": LTP_MEDIUM
 """Links on which LTP is trained and compared, by the names of Table 3."""
 ROSTER: Final = Roster(window=3, cubic=2)
 FLOWS: Final = (1, 4)
-"""Flows of a link. The paper has 2 to 10. Most of its figures are about one flow, and ten cost too much."""
+"""Range of the number of flows on a link. The paper has 2 to 10. Most of its figures are about one flow, and
+ten cost too much."""
 FAIRNESS_WINDOW_S: Final = 1.0
 """Time over which avg_thr of Eq. 14 is averaged, exponentially weighted; the paper leaves it open."""
 DISPLACED_EVERY_S: Final = 4.0
-"""Mean time in training after which a flow beside Cubic gets another window. Otherwise one that has given way
-stays at the bottom for the rest of the episode, where no action shows, and learns no better."""
+"""Mean time in training, in seconds, after which a flow beside Cubic gets a random window. Otherwise a flow
+that has given way would stay at the smallest window for the rest of the episode. There no action has an
+effect, and nothing is learned."""
 DISPLACED_BY: Final = (-2.5, 0.5)
-"""Range of the logarithm of the other window over the fair one."""
+"""Range of the logarithm of the random window over the fair window."""
 TRUTHS: Final = 9
-"""Values that no flow can know, after the signals. The critics see them all, the Oracle the first of them.
+"""Number of the true values that no flow can know; they follow the signals. The critics see all of them, and
+the Oracle the first `ORACLE` of them.
 
 Utilisation of the link, queuing delay; then RTT over base RTT, base RTT, window over the fair share of the
-bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is there.
-"""
+bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is there."""
 ORACLE: Final = 2
-"""How many of the truths the Oracle's policy sees (§2.2)."""
+"""Number of the truths that the Oracle's policy sees (§2.2)."""
 RANGES: Final = 6
-"""Values of the probe reward's ranges, after the truths: the critics see them as well.
+"""Number of values of the probe reward's ranges. They follow the truths, and only critics see them.
 
-They have no memory from which they could know how far the estimation has come.
-"""
+Critics have no memory, so they could not know otherwise how far the estimation has come."""
 
 
 def critics_see(signals: WindowSignals, *, probe: bool) -> int:
-    """How many values the critics of a policy see that sees these signals."""
+    """Return the number of values that the critics of a policy with these signals see."""
     return signals.observation_size + TRUTHS + RANGES * probe
 
 
 class LtpTask(SignalsTask):
-    """See the module's text.
+    """LTP's learning problem: the paper's reward for agents beside Cubic and each other.
 
-    thr_max of Eq. 12 is the throughput that a flow could have: all that the others leave, and its fair share
-    if they leave less. Throughput beyond it does not count. Relative to the capacity, giving way to Cubic
-    would pay better than standing up to it, and taking from others nearly as well as being fair.
+    thr_max of Eq. 12 is the throughput that a flow could have: the rest that all other flows leave, but at
+    least the fair share. Throughput beyond it does not count. If thr_max were the capacity, giving way to
+    Cubic would pay better than competing, and taking from other flows nearly as well as being fair.
 
     Args:
         signals: the policy's observations.
-        agents: rows of the roster that it controls.
+        agents: number of the roster's rows that the policy controls.
         particles: number of the estimation module's particles; 0 leaves the probe reward out (LTP-no-probe).
         bounded: see `SignalsTask`.
         weights: weights of the reward.

@@ -20,7 +20,7 @@ from ltp_switcher.policies.training.td3 import Td3, Td3Config
 from ltp_switcher.policies.training.trainer import ActorTrainer
 
 PARTICLES: Final = 100
-"""Particles of the estimation module in training; docs/lab-notes/ltp.md has the effect of fewer than 1000."""
+"""Number of particles in training. docs/lab-notes/ltp.md shows the effect of fewer than 1000."""
 ENVIRONMENTS: Final = 64
 DURATION_S: Final = 12.0
 _AMONG_THEMSELVES: Final[Mapping[str, Any]] = {"flows": (1, 3), "cubic_share": 0.0}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's variants (§2.2, §7.2): other policies' inputs under LTP's action, reward and trainer.
+"""LTP's variants (§2.2, §7.2): inputs of other policies with LTP's action, reward and trainer.
 
 Each variant's signals follow Table 1 of the paper. Where the original stacks the last measurements, here the
-recurrent layer remembers them. Rates enter per 100 Mbit/s of full packets, times per 100 ms.
+recurrent layer remembers them. The unit of rates is 100 Mbit/s of full packets, and the unit of times 100 ms.
 """
 
 from __future__ import annotations

@@ -14,5 +14,5 @@ ARM: Final = declaration(Path(__file__).parent)
 
 
 def make_arm(variant: Variant = ARM.variants[0]) -> OwlArm:
-    """Owl or Owl-Loss. Raises `ArtifactError` where the weights are missing or corrupt."""
+    """Make the arm Owl or Owl-Loss. Raises `ArtifactError` if the weights are missing or corrupt."""
     return OwlArm(OwlSignals(), variant.networks()["q"])

@@ -13,7 +13,7 @@ from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 
 class OwlArm:
-    """See `policies.arm.Arm`; `network_knowledge` holds for all flows, None masks it."""
+    """Owl as an `Arm`. `network_knowledge` applies to all flows; None hides it from the network."""
 
     def __init__(self, signals: OwlSignals, network: Actor) -> None:
         self.law = signals.law

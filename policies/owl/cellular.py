@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cellular traces (Owl §VII-A): a model's to train on, which everybody has, and recorded ones to judge by."""
+"""Cellular traces (Owl §VII-A): training uses a model's trace, and judging uses recorded traces, too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ltp_switcher.policies.simulator.delivery_traces import (
 )
 
 SLOWEST_MBPS: Final = 3.0
-"""Mean rate below which a trace is no LTE link, and far below Table II's 6 Mbit/s."""
+"""Mean rate below which a trace is not used, because it is no LTE link. Table II has 6 Mbit/s at least."""
 MODEL: Final = "model"
 
 
@@ -26,7 +26,8 @@ def training_trace() -> TraceArray:
 
 
 def held_out_traces() -> dict[str, TraceArray]:
-    """Second halves by name, the model's first; the model's alone where there is no folder of traces.
+    """Return the second halves of the traces by name, the model's first. Without a folder of traces it is the
+    only one.
 
     Raises:
         ConfigError: a file of the folder is no trace.

@@ -39,7 +39,9 @@ FRIENDLY_TARGET: Final = Target(low=0.5, high=2.0)
 
 
 def one_flow(network: Network) -> list[Figure]:
-    """Power on the held-out halves of the traces, beside Cubic's and blinded; and a link of constant rate."""
+    """Measure Owl's power on held-out traces and a link of constant rate, with Cubic's and a blinded
+    Owl's.
+    """
     traces = held_out_traces()
     names, shape = list(traces), (len(traces) + 1, REPEATS)
     which = np.repeat([*range(len(traces)), -1], REPEATS)
@@ -76,7 +78,9 @@ def one_flow(network: Network) -> list[Figure]:
 
 
 def friendliness(network: Network) -> list[Figure]:
-    """Throughput beside one Cubic flow, over Cubic's; 50 Mbit/s as in §VII-D, and 100."""
+    """Measure throughput over the throughput of a Cubic flow beside it, at 50 Mbit/s (§VII-D) and 100
+    Mbit/s.
+    """
     rate_mbps, rtt_ms = (axis.reshape(-1) for axis in np.meshgrid((50.0, 100.0), (30.0, 60.0, 120.0)))
     return [
         Figure(
@@ -93,7 +97,7 @@ def friendliness(network: Network) -> list[Figure]:
 
 
 def fairness(network: Network) -> list[Figure]:
-    """Owl-Loss: largest deviation from Eq. 9 of the rates at which 2 and 3 flows send."""
+    """Measure the largest deviation of the sending rates of 2 and 3 Owl-Loss flows from Eq. 9."""
     figures = []
     for count in (2, 3):
         expected_mbps = float(equilibrium(100.0, [OWL_LOSS.delta] * count)[0])
@@ -105,7 +109,7 @@ def fairness(network: Network) -> list[Figure]:
 
 @program("evaluate")
 def main(arguments: Sequence[str] | None) -> int:
-    """Print the figures; returns the exit status: 0 also where targets are missed."""
+    """Print the figures and return the exit status, which is 0 even if targets are missed."""
     here = Path(__file__).parent
     made = argparse.ArgumentParser(prog="python -m ltp_switcher.policies.owl.evaluate", description=__doc__)
     made.add_argument("--weights", type=Path, default=here / "owl.npz")

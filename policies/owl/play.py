@@ -23,9 +23,9 @@ from ltp_switcher.policies.simulator.totals import Totals
 
 DURATION_S: Final = 45.0
 WARM_UP_S: Final = 9.0
-"""Time at the start of a run that does not count."""
+"""Time at the start of a run that is left out of the figures, in seconds."""
 REPEATS: Final = 3
-"""Runs of each link; a trace begins at another place in each."""
+"""Number of runs of each link. Each run begins at a different place of a trace."""
 
 Agents = Callable[[int, np.random.Generator], SimulatedAgent]
 
@@ -50,7 +50,9 @@ def play(
     network: Network | None,
     agents: Agents = SimulatedAgent.at_bottleneck,
 ) -> Totals:
-    """Run one simulation, without its warm-up; `network` gives the Q values of the window rows."""
+    """Run one simulation and return it without its warm-up. `network` gives the Q values of the window
+    rows.
+    """
     simulator = Simulator(paths, flows, roster, seed=1, interval_s=INTERVAL_S)
     agent = agents(paths.count, np.random.default_rng(episode_seed(paths) + 1))
 
@@ -70,7 +72,9 @@ def power(totals: Totals) -> Floats:
 def beside_cubic(
     network: Network, rate_mbps: Floats, rtt_ms: Floats, agents: Agents = SimulatedAgent.at_bottleneck
 ) -> Floats:
-    """Throughput beside one Cubic flow over Cubic's, of links with a buffer of 1 BDP, shape (n,) each."""
+    """Return throughput over the throughput of a Cubic flow beside it, on links with buffers of 1 BDP, shape
+    (n,).
+    """
     paths = replace(
         Paths.uniform(len(rtt_ms) * REPEATS),
         rate_mbps=np.repeat(rate_mbps, REPEATS),
@@ -85,7 +89,7 @@ def beside_cubic(
 
 
 def from_equilibrium(network: Network, count: int, *, rate_mbps: float, rtt_ms: float) -> float:
-    """Largest relative deviation of the rates at which Owl-Loss flows, 2 or 3, send from Eq. 9."""
+    """Return the largest relative deviation of the sending rates of 2 or 3 Owl-Loss flows from Eq. 9."""
     paths = Paths.uniform(REPEATS, rate_mbps=rate_mbps, rtt_ms=rtt_ms)
     present = np.arange(3)[:, None] < np.full(REPEATS, count)
     flows = replace(Flows.forever(3, REPEATS), start_s=np.where(present, 0.0, NEVER))

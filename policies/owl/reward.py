@@ -11,7 +11,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats
 
 LOSS_MAX = 0.99
-"""Largest loss in Eq. 7, which is for p below 1."""
+"""Limit to which the loss p is clipped, because Eq. 7 needs p < 1."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Utility:
     Args:
         delta: weight of loss, δ.
         beta: weight of delay, β; 0 for Owl-Loss.
-        scale: λ of a flow that has the link for itself.
-        sending: λ is the rate of sending, as in the proof of Theorem V.1; else of what arrives, as Eq. 7's
-            text has it.
+        scale: value of λ for a flow that is alone and fills the link.
+        sending: whether λ is the sending rate, as in the proof of Theorem V.1. Otherwise it is the rate of
+            arrivals, as in the text of Eq. 7.
     """
 
     delta: float = 0.5
@@ -62,7 +62,9 @@ the rewards."""
 
 
 def equilibrium(capacity: float, deltas: Sequence[float]) -> Floats:
-    """Rates of senders that maximise Eq. 7 with β = 0, Eq. 9; shape (n,), in the capacity's unit."""
+    """Return the rates of senders that maximise Eq. 7 with β = 0 (Eq. 9), shape (n,), in the capacity's
+    unit.
+    """
     inverse = 1.0 / np.asarray(deltas, np.float64)
     n = len(inverse)
     rates: Floats = capacity * (n * inverse - (inverse.sum() - inverse)) / (n + 1)

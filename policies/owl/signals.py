@@ -15,30 +15,30 @@ from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
 ACTIONS: Final = np.array([-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0])
-"""Changes of the window in packets, Eq. 6."""
+"""Changes of the window that Owl can choose, in packets (Eq. 6)."""
 FEATURES: Final = (
     "time", "cwnd", "rtt", "rtt_variation", "mss", "delivered", "lost", "in_flight", "retransmitted",
     "pnc", "pna", "known",
 )  # fmt: skip
-"""Features of Table I, in its order."""
+"""Features of Table I, in the table's order."""
 HISTORY: Final = 5
-"""Intervals that the network sees, k (§VII-H)."""
+"""Number of the last intervals that the network sees, k (§VII-H)."""
 MASKED: Final = -1.0
-"""The value of a feature that is to be ignored: PNC and PNA are never negative."""
+"""Value that marks a feature as hidden. It is negative, and PNC and PNA never are."""
 WINDOW_MIN: Final = 2.0
 WINDOW_MAX: Final = 1e6
 SLOW_START_BELOW: Final = 40.0
-"""A flow that comes with a smaller window begins with slow start."""
+"""Window in packets below which a flow begins with slow start."""
 RTT_MAX: Final = 2.5
-"""RTT over the flow's least beyond which the window shrinks, as fast as Eq. 6 can. In training windows end at
-4 bandwidth-delay products (`LIMIT_BDP`), and left to itself the network stays behind the longer queues that a
-cellular link makes of a window when its rate falls. A drop-tail queue of a path's own length stays below."""
+"""RTT over the flow's least RTT beyond which the window shrinks as fast as Eq. 6 can. In training, windows
+end at 4 bandwidth-delay products (`LIMIT_BDP`). When a cellular link slows down, the same window makes a
+longer queue, and the untrained network would keep it. A drop-tail queue of 1 BDP stays below this limit."""
 LOSS_MAX: Final = 0.3
-"""1 - δ of Owl-Loss: by Eq. 9 and 10, the loss that ever more of its senders come to."""
+"""1 - δ of Owl-Loss: by Eq. 9 and 10, the limit of the loss as the number of Owl-Loss senders grows."""
 LOSS_MEMORY_S: Final = 3.0
-"""Time constant of the session's share of lost packets."""
+"""Time constant of the averaged share of lost packets, in seconds."""
 UNHEARD_RTT_S: Final = 1.0
-"""RTT of a flow without a sample of it (RFC 6298's first time-out)."""
+"""RTT in seconds that is assumed for a flow without an RTT sample (RFC 6298's first time-out)."""
 
 
 _UNHEARD: Final = np.zeros((HISTORY, len(FEATURES)), np.float32)
@@ -48,16 +48,16 @@ _UNHEARD[:, [FEATURES.index("pnc"), FEATURES.index("pna")]] = MASKED
 class OwlSignals(SlotArrays):
     """Table I's features over five intervals, scaled to the order of 1; see `Signals`.
 
-    Where Table I has absolute values, ratios stand for those that a policy for links of any speed needs: RTT
-    over the flow's least, losses over packets, PNC over the flow's own packets. Together with window and
-    delivered packets the absolute values can still be had.
+    Some absolute values of Table I are replaced by ratios, so that the policy suits links of any speed: RTT
+    over the flow's least RTT, losses over packets, and PNC over the flow's own packets. With the window and
+    the delivered packets, the network can still compute the absolute values.
 
     Args:
         slow_start: begin flows of small windows with slow start, as Owl leaves it to Cubic (§VI).
     """
 
     window_pkts = column(np.float64)
-    """The window that each slot was last given."""
+    """The last window of each slot, in packets."""
     _slow_start = column(np.bool_)
     _age_s = column(np.float64)
     _rtt_s = column(np.float64, initial=np.nan)
@@ -82,7 +82,7 @@ class OwlSignals(SlotArrays):
         self._slow_start[slots] = window_pkts < self._slow_start_below
 
     def hear(self, slots: Slots, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
-        """Set the reports about the slots' paths, broadcast to shape (n,); NaN masks one."""
+        """Set the network knowledge about the slots' paths, broadcast to shape (n,). NaN hides a value."""
         self._network[slots, 0] = pnc_pkts
         self._network[slots, 1] = pna
         self._network[slots, 2] = known
@@ -126,11 +126,11 @@ class OwlSignals(SlotArrays):
         self._slow_start[slots] &= (interval.lost_pkts < 0.5) & (interval.rtt_s <= queue_threshold_s(least_s))
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
-        """Add the change with the largest value, of `actions` (n, 7) as Q values, to the window.
+        """Add the change with the largest Q value to the window; `actions` holds the Q values, shape (n, 7).
 
-        At most it doubles or halves. It does not grow while the flow does not fill it (RFC 7661), nor at a
-        loss that not even many senders of Owl-Loss have at their equilibrium. Beyond the RTTs of
-        training, it shrinks.
+        The window at most doubles or halves. It does not grow while the flow leaves it unfilled (RFC 7661),
+        nor if the loss exceeds the equilibrium of many Owl-Loss senders. It shrinks at RTTs beyond those of
+        training.
         """
         window = self.window_pkts[slots]
         resolved = interval.acked_pkts + interval.lost_pkts
@@ -146,11 +146,11 @@ class OwlSignals(SlotArrays):
 
 
 def mask(network: Floats, delivered_pps: Floats) -> Floats:
-    """Features 10 to 12, shape (n, 3), marked where the network is hidden (§IV-A, state masking).
+    """Return features 10 to 12, shape (n, 3), with hidden values masked (§IV-A, state masking).
 
-    `network` holds PNC, PNA and the known share, shape (3, n), NaN where they are hidden. PNC counts a
-    second's packets of all flows; beside the flow's own of a second it tells how many flows of its kind the
-    node's excess would be.
+    `network` holds PNC, PNA and the known share, shape (3, n), NaN where they are hidden. PNC counts the
+    packets of all flows in a second. Divided by the flow's own packets in a second, it says how many flows of
+    the same rate the node's excess equals.
     """
     pnc_pkts, pna, known = network
     hidden = np.isnan(known)

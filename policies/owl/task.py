@@ -20,24 +20,25 @@ from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask, e
 HIDDEN_SHARE: Final = 0.5
 """Share of the links that have no network knowledge."""
 KNOWN: Final = (0.1, 1.0)
-"""Share of the path's nodes that is known on links with network knowledge (§VII-A: 0 to 100 %)."""
+"""Range of the known share of a path's nodes, on links with network knowledge (§VII-A: 0 to 100 %)."""
 HEADROOM: Final = (1.2, 5.0)
-"""Capacity of the tightest known link over the bottleneck's, where the bottleneck is not known."""
+"""Range of the capacity of the tightest known link over the bottleneck's, if the bottleneck is unknown."""
 CAPACITY_MEMORY_S: Final = 0.3
 CAPACITY_LEAST: Final = 0.05
-"""Share of a link's nominal rate: its rate counts as at least this when a queue is turned into a delay."""
+"""Least rate, as a share of the link's nominal rate, by which a queue is converted to a delay."""
 
 
 class SimulatedAgent:
-    """The measurement agent of each link: PNC and PNA over windows of a second, from the truth.
+    """The measurement agent of each link, which computes true PNC and PNA over windows of a second.
 
-    Whether the bottleneck is among the known nodes is drawn by the share of nodes that is known. Where it
-    is not, the known nodes lose nothing, and have the spare capacity of faster links.
+    The probability that the bottleneck is among the known nodes is the known share of nodes. If it is not,
+    the known nodes lose nothing and have the spare capacity of faster links.
 
     Args:
         known: share of known nodes of each link, shape (E,); NaN without one.
-        bottleneck: whether the bottleneck is among them, shape (E,).
-        headroom: capacity of the tightest known link otherwise, in the bottleneck's, shape (E,).
+        bottleneck: whether the bottleneck is among the known nodes, shape (E,).
+        headroom: capacity of the tightest known link over the bottleneck's if the bottleneck is unknown,
+            shape (E,).
     """
 
     def __init__(self, known: Floats, bottleneck: Bools, headroom: Floats) -> None:
@@ -54,7 +55,7 @@ class SimulatedAgent:
 
     @classmethod
     def drawn(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
-        """Draw the known nodes of each link."""
+        """Make agents whose known nodes are drawn at random for each link."""
         known = rng.uniform(*KNOWN, environments)
         bottleneck = rng.random(environments) < known
         known[rng.random(environments) < HIDDEN_SHARE] = np.nan
@@ -62,16 +63,16 @@ class SimulatedAgent:
 
     @classmethod
     def at_bottleneck(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
-        """Agents that know one node of five (§VII-A: 20 %), the bottleneck."""
+        """Make agents that know only the bottleneck, one of five nodes (§VII-A: 20 %)."""
         return cls(np.full(environments, 0.2), np.ones(environments, np.bool_), np.ones(environments))
 
     @classmethod
     def hidden(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
-        """Agents that know nothing of any link."""
+        """Make agents that know no node of any link."""
         return cls(np.full(environments, np.nan), np.zeros(environments, np.bool_), np.ones(environments))
 
     def observe(self, interval: SimulatedInterval, departed: Floats) -> None:
-        """Take in an interval and the packets that had left the queues by its end, shape (E,)."""
+        """Process an interval, and the packets that had left the queues by its end, shape (E,)."""
         left = departed - self._departed
         self._departed = departed.copy()
         came = interval.sent_pkts.sum(axis=0)
@@ -93,15 +94,15 @@ class SimulatedAgent:
 class LinkTruth:
     """The quantities of Owl's Eq. 7 at the bottleneck, at the time of the action, not one round trip later.
 
-    A discount of 0.93 looks 14 intervals ahead (Table II). Behind a queue of half a second a sender hears of
-    its action later than that. Trained on this feedback, Owl stays behind the queues that it has built. So it
-    learns from the same utility at the time at which its actions cause it.
+    A discount of 0.93 looks 14 intervals ahead (Table II). Behind a queue of half a second, the feedback on
+    an action comes later. Trained on this feedback, Owl never drains the queues that it has built. So the
+    reward is the same utility, computed at the time at which an action causes it.
 
     Args:
-        simulator: an episode's, at its start.
+        simulator: the simulator at the start of an episode.
         paths: links of the episode.
-        flows: flows of these links.
-        agents: rows that count.
+        flows: flows of the episode.
+        agents: number of rows of the roster that Owl controls.
     """
 
     def __init__(self, simulator: Simulator, paths: Paths, flows: Flows, agents: int) -> None:
@@ -113,7 +114,7 @@ class LinkTruth:
         self._capacity_pps = self._nominal_pps.copy()
 
     def over(self, interval: SimulatedInterval) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """The arguments of `Utility` over an interval that ends now, shape (agents, E) each."""
+        """Return the arguments of `Utility` for an interval that ends now, shape (agents, E) each."""
         bottleneck, rows = self._simulator.bottleneck, slice(0, self._agents)
         now = np.stack((bottleneck.offered[rows], bottleneck.dropped[rows], self._simulator.served()[rows]))
         offered, dropped, served = now - self._before
@@ -128,7 +129,8 @@ class LinkTruth:
 
 
 class OwlTask(SignalsTask):
-    """Choices of `ACTIONS` for each agent, shape (agents * E,), integers; Eq. 7 as the reward.
+    """Owl's learning problem, with Eq. 7 as the reward. Actions are indices into `ACTIONS`, shape (agents *
+    E,).
 
     Args:
         agents: rows of the roster that Owl controls.

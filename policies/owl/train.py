@@ -27,9 +27,9 @@ from ltp_switcher.policies.training.loop import Schedule
 from ltp_switcher.policies.training.trainer import Networks, Trainer
 
 HIDDEN: Final = (Layer("dense", 512, "relu"), Layer("dense", 256, "relu"))
-"""Table II, Fig. 14b."""
+"""Hidden layers of the network (Table II, Fig. 14b)."""
 RTT_MS: Final = (1.0, 140.0)
-"""Table II has 1 to 40 ms; Owl's friendliness is asked for up to 120 ms."""
+"""Range of base RTTs in training. Table II has 1 to 40 ms, but friendliness is judged up to 120 ms."""
 LONG_BESIDE_CUBIC: Final = replace(
     TABLE_II,
     rate_mbps=(20, 100),
@@ -39,12 +39,14 @@ LONG_BESIDE_CUBIC: Final = replace(
     flows=(2, 2),
     cubic_share=1.0,
 )
-"""A third of the links. Half of Table II's buffers have less than 80 packets, where Cubic never holds many:
-without these links Owl left them to it, to 0.3 of its throughput at 100 Mbit/s and 120 ms."""
+"""Region of a third of the links. Half of Table II's buffers have less than 80 packets, where Cubic never
+queues many packets. Without these links, Owl yielded to Cubic, down to 0.3 of Cubic's throughput at 100
+Mbit/s and 120 ms."""
 ENVIRONMENTS: Final = 66
 DURATION_S: Final = 10.0
 TICK_S: Final = 0.002
-"""Twice as fast as ticks of 1 ms, and hardly less true from base RTTs of 5 ms on."""
+"""Length of the simulator's tick in seconds. It is twice as fast as 1 ms, and nearly as accurate for base
+RTTs from 5 ms."""
 CONFIG: Final = DqnConfig(
     rate=7e-4,
     discount=0.93,
@@ -56,14 +58,17 @@ CONFIG: Final = DqnConfig(
 )
 
 BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.0, 75.0), (100.0, 130.0))).T
-"""Mbit/s and ms of the links beside Cubic on which weights are chosen; none is one of `evaluate`'s."""
+"""Rate (Mbit/s) and RTT (ms) of the links beside Cubic on which weights are chosen. `evaluate` uses other
+links."""
 UNFRIENDLY: Final = 0.5
-"""Weight of an e-fold of Cubic's throughput, or of its inverse, in that choice. From one episode to the
-next friendliness changes by a factor of 3 where the reward hardly does: Eq. 7 does not ask for it."""
+"""Weight in the choice of weights of a factor e between the throughputs of Owl and Cubic. Between episodes
+friendliness changes by a factor of 3 while the reward hardly changes, because Eq. 7 does not reward it."""
 
 
 def friendliness(network: Network) -> float:
-    """How near throughput beside Cubic is to Cubic's, network known or hidden: 0 if equal, else negative."""
+    """Score how near Owl's throughput is to Cubic's beside it, with the network known and hidden: 0 if equal,
+    else negative.
+    """
     rate_mbps, rtt_ms = BESIDE_CUBIC
     ratios = [
         beside_cubic(network, rate_mbps, rtt_ms, agents)
@@ -73,7 +78,9 @@ def friendliness(network: Network) -> float:
 
 
 def equilibrium(network: Network) -> float:
-    """How near two and three flows are to Eq. 9: 0 at it, else negative. The link is none of `evaluate`."""
+    """Score how near two and three flows are to Eq. 9: 0 if they meet it, else negative. `evaluate` uses
+    other links.
+    """
     return -float(
         np.mean([from_equilibrium(network, count, rate_mbps=60.0, rtt_ms=40.0) for count in (2, 3)])
     )
@@ -147,7 +154,7 @@ class OwlTrainer(Trainer[Dqn]):
 
 
 def trainer(variant: str) -> OwlTrainer:
-    """The trainer of "owl" or "owl-loss"."""
+    """Return the trainer of the variant "owl" or "owl-loss"."""
     region = replace(TABLE_II, rtt_ms=RTT_MS, traces=(training_trace().astype(np.int64),))
     if variant == "owl-loss":
         alike = replace(region, trace_share=0.1, cubic_share=0.0)
