@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A learned arm at run time: signals in, a network, parameters for the kernel's executor out.
+"""A learned arm at run time: its network turns signals into parameters for the kernel's executor.
 
 A policy's `Signals` make its observations, and turn its actions into parameters. The simulator and the daemon
 share them, so a network meets the same inputs in training and in service.
@@ -17,14 +17,14 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PARAMETERS: Final = {Law.WINDOW: 1, Law.AIMD: 4, Law.CUBIC: 2}
-"""How many parameters each law takes."""
+"""Number of parameters of each law."""
 
 
 class Signals(Protocol):
-    """One policy's measurements and actions, for flows that live in numbered slots.
+    """A policy's observations and actions for flows in numbered slots.
 
-    It keeps its memory of each slot from interval to interval. `slots` has shape (n,), its
-    members are distinct, and row i of every other array belongs to `slots[i]`.
+    It keeps a state for each slot from interval to interval. `slots` has shape (n,) and distinct members. Row
+    i of every other array belongs to `slots[i]`.
     """
 
     observation_size: int
@@ -33,48 +33,50 @@ class Signals(Protocol):
     interval_s: float
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """Flows come under the policy with these windows, shape (n,): forget the slots' past."""
+        """Start new flows in these slots with these windows in packets, shape (n,), and forget the slots'
+        past.
+        """
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
-        """Take in an interval, arrays of shape (n,); return observations, (n, observation_size)."""
+        """Process an interval, arrays of shape (n,), and return observations, shape (n, observation_size)."""
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
-        """Turn actions within ±1, (n, action_size), into the law's parameters, (n, parameters).
+        """Turn actions within ±1, shape (n, action_size), into the law's parameters, shape (n, parameters).
 
         A row of NaN changes nothing for the flow.
         """
 
 
 class Arm(Protocol):
-    """A learned arm as the daemon uses it; its methods are `Signals`'."""
+    """A learned arm as the daemon uses it. The arguments are those of `Signals`."""
 
     law: Law
     interval_s: float
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """Flows come under the arm."""
+        """Start new flows under the arm."""
 
     def decide(self, slots: Slots, interval: Interval) -> Floats:
-        """Decide for flows of an interval at once: the law's parameters, (n, parameters); NaN changes
-        nothing.
+        """Return the law's parameters for all flows of an interval, shape (n, parameters).
 
-        Many flows may come in several parts. A row depends on its own flow alone.
+        A row of NaN changes nothing for its flow. The caller may split many flows into several calls, because
+        a row depends on its own flow alone.
         """
 
 
 @runtime_checkable
 class SharesWindow(Protocol):
-    """An arm whose flows may get other windows than it decided, and go on from these."""
+    """An arm whose flows can continue from windows that the arm did not decide."""
 
     def displace(self, slots: Slots, window_pkts: Floats) -> None:
-        """Set the windows of flows that keep their past, shape (n,)."""
+        """Set the windows of flows in packets, shape (n,), without a reset of the flows' state."""
 
     def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
-        """Tell how many flows share each one's path in the interval of this index, shape (n,)."""
+        """Note how many flows share each flow's path in the interval of this index, shape (n,)."""
 
 
 class DisplacedSignals(Signals, Protocol):
-    """Signals that allow it."""
+    """Signals whose flows can continue from windows that the policy did not decide."""
 
     def displace(self, slots: Slots, window_pkts: Floats) -> None:
         """See `SharesWindow`."""
@@ -84,17 +86,17 @@ class DisplacedSignals(Signals, Protocol):
 
 
 class Actor(Protocol):
-    """An arm's network: `inference.Network`, or several of them put together."""
+    """An arm's network: one `inference.Network`, or a combination of several."""
 
     def initial_state(self, n: int) -> Float32s:
-        """State of n flows that have seen nothing, shape (n, state_size)."""
+        """Return the state of n flows before their first step, shape (n, state_size)."""
 
     def step(self, state: Float32s, inputs: Float32s) -> tuple[Float32s, Float32s]:
-        """Advance n flows by one step: the new state, and the actions within ±1."""
+        """Advance n flows by one step, and return the new state and the actions within ±1."""
 
 
 class NetworkArm(SlotArrays):
-    """The arm of a deterministic actor, whose outputs within ±1 are the actions."""
+    """An arm with a deterministic actor. The actor's outputs, within ±1, are the actions."""
 
     _state = column(np.float32, "_state_size")
 
@@ -124,7 +126,7 @@ class NetworkArm(SlotArrays):
 
 
 class WindowArm(NetworkArm):
-    """A `NetworkArm` whose flows may share their windows."""
+    """A `NetworkArm` that implements `SharesWindow`."""
 
     def __init__(self, signals: DisplacedSignals, network: Actor) -> None:
         super().__init__(signals, network)

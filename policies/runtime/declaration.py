@@ -29,7 +29,9 @@ _VARIANT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class Law(StrEnum):
-    """The law that the kernel executes between two decisions, with the parameters that it was sent."""
+    """The control law that the kernel executes between two decisions, with the last parameters that it was
+    sent.
+    """
 
     WINDOW = "window"
     """A congestion window in packets, paced at window / RTT: (window_pkts,)."""
@@ -47,10 +49,10 @@ class Variant:
     law: Law
     """The law that the kernel executes for the variant."""
     weights: Path | None
-    """File of the variant's networks; None for an arm that has none."""
+    """File of the variant's networks; None for a variant without networks."""
 
     def networks(self) -> Mapping[str, Network]:
-        """Load the networks. Raises `ArtifactError` where there are none, or the file is corrupt."""
+        """Load the networks. Raises `ArtifactError` if the variant has none or the file is corrupt."""
         # It needs numpy, which the command line and the generator do without.
         from ltp_switcher.policies.runtime.export import load
 
@@ -74,7 +76,7 @@ class Declaration:
         return tuple(law for law in Law if any(variant.law is law for variant in self.variants))
 
     def variant(self, name: str) -> Variant:
-        """The variant of this name. Raises `InvalidValueError`."""
+        """Return the variant of this name. Raises `InvalidValueError` if there is none."""
         known = {variant.name: variant for variant in self.variants}
         if name not in known:
             raise InvalidValueError(f"variant of {self.name}", name, ", ".join(known))
@@ -83,10 +85,11 @@ class Declaration:
 
 @cache
 def declarations(policies: Path = POLICIES) -> Mapping[str, Declaration]:
-    """The learned arms by name, in alphabetical order. Raises `InvalidValueError`.
+    """Return the learned arms by name, in alphabetical order. Raises `InvalidValueError` for a faulty
+    `arm.toml`.
 
     Args:
-        policies: holds a folder for each arm, with its `arm.toml`.
+        policies: folder that holds a folder for each arm, with the arm's `arm.toml`.
     """
     found = {file.parent.name: declaration(file.parent) for file in sorted(policies.glob(f"*/{FILE}"))}
     names = [variant.name for arm in found.values() for variant in arm.variants]
@@ -98,7 +101,7 @@ def declarations(policies: Path = POLICIES) -> Mapping[str, Declaration]:
 
 @cache
 def declaration(folder: Path) -> Declaration:
-    """The arm of this folder. Raises `InvalidValueError`."""
+    """Return the arm of this folder. Raises `InvalidValueError` if the folder's `arm.toml` is faulty."""
     where = f"{folder.parent.name}/{folder.name}/{FILE}"
     if not _ARM_NAME.fullmatch(folder.name):
         raise InvalidValueError(where, folder.name, "a folder name of 1 to 13 small letters and digits")

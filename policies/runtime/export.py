@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained policy as one small file: weights, checksum, and the card that tells how it came to be.
+"""A trained policy as one small file: weights, checksum, and a card that says how the policy was made.
 
-The card goes into the file, and as `<name>.json` beside it for people to read. The file alone counts.
+The card is in the file. A copy for people is beside the file as `<name>.json`, which no program reads.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Card:
-    """How a policy was made, and its limits.
+    """The description of a trained policy: how it was made, and its limits.
 
     Attributes:
         policy: "ltp", "jury", "spine", "owl" or a variant's name.
         command: the command that trains it again.
         revision: git revision of the code.
-        seeds: all seeds trained with the same settings; the first is the one whose weights these are.
+        seeds: all seeds that were trained with the same settings. The weights are from the first.
         settings: hyperparameters, region and roster.
         results: figures of the final evaluation, by name.
-        limits: where it has not been trained or is known to fail, one sentence each.
+        limits: conditions in which the policy was not trained or is known to fail, one sentence each.
     """
 
     policy: str
@@ -50,7 +50,7 @@ def save(
     networks: Mapping[str, tuple[Sequence[Layer], Mapping[str, NDArray[np.generic]]]],
     card: Card,
 ) -> str:
-    """Write networks, by name, with their card; return the checksum.
+    """Write networks by name, and their card; return the checksum.
 
     Raises:
         ArtifactError: the weights do not fit the layers, are not finite, or the file cannot be written.
@@ -72,7 +72,7 @@ def save(
 
 
 def load(path: Path) -> tuple[dict[str, Network], dict[str, object]]:
-    """Read a file of `save`: networks by name, and the card.
+    """Read a file that `save` wrote, and return the networks by name and the card.
 
     Raises:
         ArtifactError: it is missing, corrupt, of another version, or its weights do not fit its layers.

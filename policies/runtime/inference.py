@@ -24,12 +24,13 @@ _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _ZERO: Final = np.float32(0)
 BLOCK: Final = 256
-"""Flows that go through all layers together: the values between the layers fit the processor's cache."""
+"""Number of flows that pass through all layers together, so that the values between layers fit the
+processor's cache."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of a stack. `activation` belongs to dense layers; a recurrent one has its own."""
+    """One layer of a stack. Only dense layers use `activation`."""
 
     kind: Kind
     size: int
@@ -37,21 +38,21 @@ class Layer:
 
     @property
     def state_size(self) -> int:
-        """Values that the layer carries from step to step for each flow."""
+        """Number of values that the layer carries from step to step for each flow."""
         return {"dense": 0, "gru": 1, "lstm": 2}[self.kind] * self.size
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of its arrays."""
+        """Names of the layer's arrays."""
         return _PARAMETERS[self.kind]
 
     def describe(self) -> dict[str, object]:
-        """Describe the layer for metadata; `Layer(**…)` reads it."""
+        """Return the layer as a dictionary for metadata; `Layer(**…)` rebuilds the layer from it."""
         return asdict(self)
 
 
 class Network:
-    """Layers applied in order. The state of each flow is the caller's: shape (n, state_size).
+    """Layers that are applied in order. The caller keeps the state of the flows, shape (n, state_size).
 
     Args:
         layers: from input to output.
@@ -98,7 +99,7 @@ class Network:
             inputs = layer.size
 
     def initial_state(self, n: int) -> Array:
-        """State of n flows that have seen nothing."""
+        """Return the state of n flows before their first step, shape (n, state_size)."""
         return np.zeros((n, self.state_size), np.float32)
 
     def step(self, state: Array, inputs: Array) -> tuple[Array, Array]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measurements that a policy sees, in the simulator and on the kernel: an interval and its echo.
 
-They are two views of the same feedback. `Interval` holds the packets that arrived during the interval, as a
-kernel counts them. `Echo` holds the fate of the packets *sent* in an interval. It is known one RTT later,
-when the last of them is acknowledged or lost. Jury §3.1 and LTP §4 take their signals from it.
+An interval and an echo are two views of the same feedback. `Interval` holds the packets that arrived during
+the interval, as a kernel counts them. `Echo` holds the fate of the packets *sent* in an interval. The echo is
+known one RTT later, when the last of these packets is acknowledged or lost. Jury §3.1 and LTP §4 take their
+signals from echoes.
 """
 
 from __future__ import annotations
@@ -14,26 +15,30 @@ from typing import Final
 from ltp_switcher.arrays import Bools, Floats, Indices
 
 NOTHING: Final = 1e-6
-"""Packets below which a fluid's share is rounding, not data."""
+"""Number of packets below which an amount in the simulator's fluid model is a rounding error."""
 
 UNFILLED: Final = 2.0
-"""A window is not filled if it is this many times the packets in flight, and `SLACK_PKTS` more."""
+"""Ratio of window to packets in flight above which the window is not filled. `SLACK_PKTS` are allowed in
+addition."""
 SLACK_PKTS: Final = 4.0
-"""Packets beyond `UNFILLED`, because a kernel counts the packets in flight before it answers the ACK."""
+"""Packets by which a window may exceed `UNFILLED`, because a kernel counts the packets in flight before it
+answers the ACK."""
 
 
 @dataclass(frozen=True)
 class Echo:
-    """Fate of the packets that each flow sent in one interval, shape as `Interval`; NaN if not known yet."""
+    """Fate of the packets that each flow sent in one interval. Shapes are as in `Interval`; NaN is unknown
+    yet.
+    """
 
     index: Floats
-    """Number of the interval in which the packets were sent, from 0; -1 before the first."""
+    """Number of the interval in which the packets were sent, from 0; -1 before the first echo."""
     sending_pps: Floats
     delivered_pps: Floats
-    """Acknowledged packets over the time that their ACKs took to arrive."""
+    """Rate of acknowledged packets, a second, over the time in which their ACKs arrived."""
     rtt_s: Floats
-    """RTT of the packets. The kernel tells the lowest of their ACKs, because the others may have waited for a
-    turn of the receiver's. The simulator has no such turns, and tells the mean."""
+    """RTT of the packets in seconds. The kernel reports the lowest RTT, because ACKs may have waited for the
+    receiver's turn on the medium. The simulator has no such waits, and reports the mean."""
     loss: Floats
     """Share of the packets that was lost, 0 to 1."""
 
@@ -50,19 +55,19 @@ class Echo:
 
 @dataclass(frozen=True)
 class Interval:
-    """One control interval as its senders see it; arrays of one shape, (F, E) or (n,)."""
+    """One control interval from the senders' view. All arrays have one shape, (F, E) or (n,)."""
 
     index: int
-    """Number of the interval; `Echo.index` counts alike."""
+    """Number of the interval, counted from 0 as in `Echo.index`."""
     end_s: float
     length_s: float
     active: Bools
-    """The flow was sending at the end of the interval."""
+    """True where the flow was sending at the end of the interval."""
     sent_pkts: Floats
     acked_pkts: Floats
     lost_pkts: Floats
     rtt_s: Floats
-    """Mean RTT over the ACKs of the interval; the last one known where there was none."""
+    """Mean RTT over the ACKs of the interval, or the last known RTT if no ACK came."""
     rtt_min_s: Floats
     """Smallest RTT of the flow's life, infinite before the first ACK."""
     window_pkts: Floats
@@ -74,14 +79,14 @@ class Interval:
 
     @property
     def delivered_pps(self) -> Floats:
-        """Rate of acknowledged packets, a second."""
+        """Rate of acknowledged packets in packets a second."""
         return self.acked_pkts / self.length_s
 
     def leaves_unused(self, window_pkts: Floats) -> Bools:
-        """Whether flows fill less than half of these windows, shape as the fields'.
+        """Return whether each flow fills less than half of its window, with the shape of the fields.
 
-        Such a window is not to grow: nothing would be learned from it, and an idle sender's would grow for
-        ever (RFC 7661).
+        Such a window must not grow. The flow would learn nothing from it, and the window of an idle sender
+        would grow for ever (RFC 7661).
         """
         unused: Bools = window_pkts > UNFILLED * self.in_flight_pkts + SLACK_PKTS
         return unused
@@ -98,7 +103,7 @@ class Interval:
         )
 
     def flat(self, rows: int) -> Interval:
-        """The first `rows` rows of (F, E) as flows of their own, shape (rows * E,), row-major."""
+        """Return the first `rows` rows of arrays (F, E) as separate flows, shape (rows * E,), row-major."""
 
         def cut(echo: Echo) -> Echo:
             return Echo(*(getattr(echo, field.name)[:rows].reshape(-1) for field in fields(Echo)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partial network knowledge: the counters of a path's nodes, and a sender's values from them (Owl §IV-A).
+"""Partial network knowledge: the counters of a path's nodes, and the values that a sender gets (Owl §IV-A).
 
-The agent that reads a node's counters, the daemon that asks agents, and Owl share it.
+Three parts use this module: the agent that reads a node's counters, the daemon that asks agents, and Owl.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Final, Protocol, runtime_checkable
 from ltp_switcher.errors import InvalidValueError
 
 WINDOW_S: Final = 1.0
-"""Interval over which packets and rates are counted (§IV-A, and best in Fig. 14c)."""
+"""Length in seconds of the window over which packets and rates are counted (§IV-A; the best in Fig. 14c)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of one node's link since it came up. All grow, unless the node was restarted.
+    """The counters of one node's link since the link came up. They never fall, except after a restart of the
+    node.
 
     Attributes:
-        at_s: when they were read, on a clock that only moves forward.
-        received_pkts: that came to the queue, those for which there was no room included.
-        sent_pkts: that left it.
+        at_s: time of the reading in seconds, by a monotonic clock.
+        received_pkts: packets that came to the queue, including those that found no room.
+        sent_pkts: packets that left the queue.
         sent_bytes: bytes sent.
-        capacity_bps: what the link can carry, bits a second; None where the node does not know.
+        capacity_bps: capacity of the link in bits a second; None if the node does not know it.
     """
 
     at_s: float
@@ -37,19 +38,19 @@ class Counters:
 
 
 class CounterSource(Protocol):
-    """One node's link."""
+    """A source of the counters of one node's link."""
 
     @property
     def name(self) -> str:
         """Name of the node, for people."""
 
     def read(self) -> Counters:
-        """Read the counters as they stand. Raises `DatapathError` where they cannot be read."""
+        """Read the current counters. Raises `DatapathError` if they cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node over one window: |P_in - P_out| of Eq. 4 and (C - c_r) / C of Eq. 5."""
+    """Measurements of one node over one window: |P_in - P_out| of Eq. 4, and (C - c_r) / C of Eq. 5."""
 
     difference_pkts: float
     spare: float
@@ -57,7 +58,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class NetworkKnowledge:
-    """A sender's knowledge of its path.
+    """A sender's partial knowledge of the nodes on its path.
 
     Attributes:
         pnc_pkts: Partial Network Congestion, Eq. 4: packets of a window that came to the most congested
@@ -83,7 +84,9 @@ class NetworkKnowledge:
 
     @classmethod
     def of(cls, reports: Iterable[NodeReport], path_nodes: int) -> NetworkKnowledge | None:
-        """Combine the known nodes of a path of `path_nodes`; None where no node is known."""
+        """Combine the reports of the known nodes of a path with `path_nodes` nodes; None if no node is
+        known.
+        """
         found = list(reports)
         if not found:
             return None
@@ -95,7 +98,9 @@ class NetworkKnowledge:
 
     @classmethod
     def joined(cls, parts: Iterable[NetworkKnowledge]) -> NetworkKnowledge | None:
-        """The knowledge of several agents about different nodes of one path; None without an agent."""
+        """Combine the knowledge of several agents about different nodes of one path; None without an
+        agent.
+        """
         found = list(parts)
         if not found:
             return None
@@ -108,24 +113,26 @@ class NetworkKnowledge:
 
 @runtime_checkable
 class UsesNetworkKnowledge(Protocol):
-    """An arm that uses knowledge of the network; None where nothing is known."""
+    """An arm that uses knowledge of the network, which is None while nothing is known."""
 
     network_knowledge: NetworkKnowledge | None
 
 
 class NodeMeter:
-    """Turns a node's counters into reports, one a window."""
+    """Turns a node's counters into reports, one for each window."""
 
     CAPACITY_MEMORY: Final = 0.98
-    """Share that remains of the largest rate seen, a window. That rate stands for the link's own where a node
-    does not know it: a link whose rate changes is full again soon, or idle anyhow."""
+    """Factor by which the largest rate seen decays in each window. If a node does not know its link's
+    capacity, this rate stands in for it. A link whose capacity changes is soon full again, or idle anyway."""
 
     def __init__(self) -> None:
         self._last: Counters | None = None
         self._seen_bps = 0.0
 
     def update(self, counters: Counters) -> NodeReport | None:
-        """Take in a reading; None for the first, and where the counters began anew."""
+        """Process a reading and return a report; None for the first reading, and after a restart of the
+        counters.
+        """
         last, self._last = self._last, counters
         if last is None or counters.at_s <= last.at_s:
             return None

@@ -10,12 +10,14 @@ import numpy as np
 from ltp_switcher.arrays import Floats
 
 SHARE: Final = 1 / 8
-"""Share of the least RTT that a queue must add to it, within `LIMITS_S`."""
+"""Least queuing delay that ends slow start, as a share of the least RTT, within `LIMITS_S`."""
 LIMITS_S: Final = (0.004, 0.016)
-"""Limits of the queue of `SHARE`; Linux' Cubic has both numbers."""
+"""Limits of the queuing delay that `SHARE` gives, in seconds. Both numbers are from Linux' Cubic."""
 
 
 def queue_threshold_s(rtt_min_s: Floats) -> Floats:
-    """The RTT above which a queue stands, from the least RTT of each flow, of the same shape."""
+    """Return the RTT in seconds above which a queue stands. Argument and result, one value a flow, have one
+    shape.
+    """
     threshold_s: Floats = rtt_min_s + np.clip(SHARE * rtt_min_s, *LIMITS_S)
     return threshold_s

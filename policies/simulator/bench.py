@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many flow-steps of 30 ms a second: `python -m ltp_switcher.policies.simulator.bench [--json]`."""
+"""Measure the simulator's speed in flow-steps of 30 ms a second: `python -m
+ltp_switcher.policies.simulator.bench [--json]`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ROSTER = Roster(window=2, cubic=2)
 
 
 def flow_steps_per_s(environments: int, seconds: float, seed: int) -> tuple[float, float]:
-    """Run links of 20 to 200 Mbit/s and 10 to 100 ms, four active flows each, for about `seconds`.
+    """Simulate links of 20 to 200 Mbit/s and 10 to 100 ms with four active flows each, for about `seconds`.
 
     Returns flow-steps per second of wall time, and per second of this process's CPU time.
     """

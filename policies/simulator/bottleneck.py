@@ -2,9 +2,9 @@
 """The bottleneck: a drop-tail FIFO in front of a link of varying rate, for all environments at once.
 
 Packets are a fluid, but a loss is always a whole packet. The offered, dropped and served amounts are kept as
-cumulative curves over ticks. Fluid that leaves the queue now came in when the curve of arrivals had the
-height that the curve of departures has now. That position in time gives each flow's share of the departures,
-their losses and their RTT. It is exact for every course of the rate in between.
+cumulative curves over ticks. Fluid that leaves the queue now arrived when the curve of arrivals had the
+present height of the curve of departures. This arrival time gives each flow's share of the departures, the
+losses and the RTT. It is exact however the rate changed in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HISTORY_LIMIT_BYTES: Final = 8 << 30
 
 
 class Ring:
-    """The last `length` rows of a curve, one row a tick, read at fractional positions."""
+    """Holds the last `length` rows of a curve, one row a tick, which can be read at fractional positions."""
 
     def __init__(self, length: int, shape: tuple[int, ...]) -> None:
         self._length = length
@@ -34,7 +34,7 @@ class Ring:
             self._rows[self._length] = row
 
     def index(self, ticks: Ints, now: int, columns: Ints) -> Ints:
-        """Flat index of the rows of `ticks`, which lie within the last `length`, at `columns`."""
+        """Return flat indices of the rows `ticks`, which are among the last `length`, at `columns`."""
         slot = ticks - (now - now % self._length)
         slot += self._length * (slot < 0)
         slot *= self._size
@@ -42,11 +42,13 @@ class Ring:
         return slot
 
     def at(self, index: Ints) -> Floats:
-        """Values at a flat index."""
+        """Return the values at flat indices."""
         return self._rows.reshape(-1).take(index)
 
     def between(self, index: Ints, fraction: Floats) -> Floats:
-        """Values `fraction` of the way from the row of a flat index to the row after it."""
+        """Interpolate linearly: return the values at `fraction` of the way from the row of a flat index to
+        the next row.
+        """
         rows = self._rows.reshape(-1)
         low = rows.take(index)
         high = rows.take(index + self._size)
@@ -162,7 +164,7 @@ class Bottleneck:
         return ring.at(ring.index(ticks, now, self._environment))
 
     def curves(self, now: int, position: Floats) -> tuple[Floats, Floats]:
-        """Packets that each flow had offered, and lost, up to a position; shape (F, E) each."""
+        """Return the packets that each flow had offered, and lost, up to a position; shape (F, E) each."""
         whole = position.astype(np.int64)
         fraction = position - whole
         index = self._offered_ring.index(whole, now, self._all)
@@ -170,7 +172,7 @@ class Bottleneck:
 
 
 def most_over(flows: int) -> float:
-    """Return the packets that a shared queue may hold beyond its buffer, exceeded by one loss in 10^12.
+    """Return the packets that a shared queue may hold beyond its buffer; one loss in 10^12 exceeds this.
 
     A flow's excess stays in the queue until its next loss, and the gap between losses is drawn from Exp(1).
     """
@@ -178,6 +180,6 @@ def most_over(flows: int) -> float:
 
 
 def check_history(history: int, flows: int, environments: int) -> int | None:
-    """Bytes that the curves would take, where that is more than the simulator is willing to hold."""
+    """Return the bytes that the curves would need if that exceeds the simulator's limit, else None."""
     needed = 8 * history * environments * (2 * flows + 2)
     return needed if needed > _HISTORY_LIMIT_BYTES else None

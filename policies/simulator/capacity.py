@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each link's capacity per tick, its base RTT and its loss: constants, steps, mahimahi traces."""
+"""Each link's capacity per tick, base RTT and loss, from constants, steps and mahimahi traces."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Capacity:
             self.packet_s[link] = tick_s / self._traces[trace].mean()
 
     def advance(self, now: int) -> bool:
-        """Apply the steps that are due at tick `now`, from 1; tell whether there were any."""
+        """Apply the steps that are due at tick `now`, counted from 1; return whether there were any."""
         changed = False
         while self._due and self._due[-1][0] < now:
             _, step, link = self._due.pop()
@@ -56,14 +56,14 @@ class Capacity:
         return changed
 
     def packets(self, now: int) -> Floats:
-        """Packets that each link can send in tick `now`, shape (E,)."""
+        """Return the packets that each link can send in tick `now`, shape (E,)."""
         if self._traced.size:
             place = (now - 1 + self._offset) % self._length
             self._packets[self._traced] = self._bank[self._start + place]
         return self._packets
 
     def longest_queue_s(self, buffer_pkts: Floats) -> Floats:
-        """Longest time that each full queue can take to empty, shape (E,)."""
+        """Longest time that each full queue can take to empty, in seconds, shape (E,)."""
         rates = np.vstack((self._packets, self._changes[0] * (PPS_PER_MBPS * self._tick_s)))
         longest: Floats = buffer_pkts / np.nanmin(rates, axis=0) * self._tick_s
         for link, trace in zip(self._traced, self._which, strict=True):
@@ -80,7 +80,7 @@ def _schedule(at_s: Floats, tick_s: float) -> list[tuple[int, int, int]]:
 
 
 def opportunities(trace: Ints, tick_s: float) -> Floats:
-    """Packets that a trace lets through in each tick of its period.
+    """Return the packets that a trace lets through in each tick of its period.
 
     mahimahi's line "t" is one packet that leaves between t - 1 and t ms.
     """

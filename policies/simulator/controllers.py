@@ -15,7 +15,7 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Indices
 
 INITIAL_WINDOW: Final = 10.0
-"""Packets of a flow's first window (RFC 6928); the papers' kernels start so too."""
+"""First window of a flow in packets (RFC 6928). The kernels in the papers use it, too."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Feedback:
     lost: Floats
     rtt_s: Floats
     rtt_min_s: Floats
-    """Smallest RTT of the flow so far, infinite before the first."""
+    """Smallest RTT of the flow so far in seconds, infinite before the first sample."""
     in_flight: Floats
     resolved: Floats
     """Packets acknowledged or known lost since the start."""
@@ -47,7 +47,7 @@ class Controller(Protocol):
 
 
 class LossEvents:
-    """Groups losses to events, one a round trip at most, as fast recovery does (RFC 6582)."""
+    """Groups losses into loss events, at most one a round trip, as fast recovery does (RFC 6582)."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.recovering: Bools = np.zeros(shape, np.bool_)
@@ -55,7 +55,7 @@ class LossEvents:
         self._lost = np.zeros(shape)
 
     def update(self, feedback: Feedback) -> Indices:
-        """Flat indices of the flows for which a loss event begins in this tick."""
+        """Return flat indices of the flows for which a loss event begins in this tick."""
         self.recovering &= feedback.resolved < self._recover
         self._lost += feedback.lost
         # A lost packet may spread over several ticks; the event is when half of it is missed.
@@ -80,7 +80,7 @@ class FixedRate:
 
 
 class Window:
-    """A window that someone else sets, paced at window / RTT (LTP §5, Jury Eq. 8, Owl).
+    """A window that a policy sets, paced at window / RTT (LTP §5, Jury Eq. 8, Owl).
 
     `act` is called once an interval; between two calls the window stands still.
     """
@@ -90,12 +90,14 @@ class Window:
         self.pace = self.window / rtt_s
 
     def act(self, window: Floats, rtt_s: Floats, limits: tuple[float, float]) -> None:
-        """Set the windows in packets, shape (rows, E), clipped to `limits`; pace by the RTT given."""
+        """Set the windows in packets, shape (rows, E), clipped to `limits`. The pace is window over the given
+        RTT.
+        """
         np.clip(window, *limits, out=self.window)
         np.divide(self.window, rtt_s, out=self.pace)
 
     def on_feedback(self, feedback: Feedback) -> None:
-        """The window moves with the actions only."""
+        """Ignore the feedback: only `act` changes the window."""
 
 
 class Aimd:
@@ -108,7 +110,7 @@ class Aimd:
 
     START: Final = (0.1, 0.1, 0.5, 0.7)
     SLOW_START_FACTOR: Final = 1.1
-    """Growth of the rate in a round trip until the first loss."""
+    """Factor by which the rate grows in a round trip until the first loss."""
     WINDOW_MIN: Final = 2.0
 
     def __init__(self, shape: tuple[int, int], rtt_s: Floats) -> None:
@@ -121,7 +123,7 @@ class Aimd:
         self._events = LossEvents(shape)
 
     def settle(self, which: Bools, window_pkts: Floats) -> None:
-        """Let flows, shape (rows, E), go on from these windows without slow start."""
+        """Let flows continue from these windows in packets, shape (rows, E), without slow start."""
         self._slow_start &= ~which
         np.copyto(self.window, window_pkts, where=which)
         np.divide(self.window, self._srtt_s, out=self.pace)

@@ -13,7 +13,7 @@ from ltp_switcher.policies.simulator.controllers import INITIAL_WINDOW, Feedback
 
 BETA: Final = 0.7
 C: Final = 0.4
-"""Cubic's constant C, packets a second cubed."""
+"""Cubic's constant C, in packets per second cubed."""
 WINDOW_MIN: Final = 2.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery-opportunity traces: mahimahi's files, and a model for where there are none."""
+"""Delivery-opportunity traces: mahimahi's files, and a model for use without files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ltp_switcher.errors import ConfigError, reason
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 
 TraceArray = NDArray[np.uint32]
-"""Shape (opportunities,): ms since the trace's start, ascending; it repeats after the last one."""
+"""Times of delivery opportunities in ms since the trace's start, ascending, shape (opportunities,). The trace
+repeats after the last time."""
 
 MODEL_SEED: Final = 20260101
 MODEL_DURATION_MS: Final = 120_000
@@ -28,7 +29,7 @@ _MODEL_OUTAGE_STEPS: Final = 12.0
 _OPPORTUNITIES_MAX: Final = 1 << 23
 DURATION_MAX_MS: Final = 86_400_000
 RATE_MIN_MBPS: Final = 0.04
-"""Least rate of a whole trace. One in microseconds seems a thousand times slower than it is."""
+"""Least mean rate of a valid trace. A trace in microseconds by mistake would seem a thousand times slower."""
 _DIGITS_MAX: Final = 12
 
 

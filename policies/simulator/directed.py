@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm at work in the simulator, as the daemon puts it to work on the kernel."""
+"""Run an arm in the simulator in the way in which the daemon runs it on the kernel."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulat
 
 
 def impose(simulator: Simulator, law: Law, parameters: Floats) -> None:
-    """Give the flows of the rows that a policy controls their parameters.
+    """Set the parameters of the flows that a policy controls.
 
     Args:
-        simulator: whose `agents` rows run this law.
+        simulator: the simulator, whose `agents` rows run this law.
         law: the law of the parameters.
-        parameters: shape (agents * E, parameters of the law); NaN leaves what there is.
+        parameters: parameters of the law, shape (agents * E, parameters). NaN keeps the present value.
     """
     agents = simulator.agents
     if law is Law.WINDOW:
@@ -38,15 +38,15 @@ def directed(
     duration_s: float,
     before: Callable[[SimulatedInterval], None] = lambda _: None,
 ) -> Iterator[tuple[SimulatedInterval, Floats]]:
-    """Run a simulation whose `agents` rows are under an arm; None leaves them to their executors.
+    """Run a simulation whose `agents` rows an arm controls. With None, these rows run without new parameters.
 
     A flow is new to the arm when it starts.
 
     Args:
-        simulator: at its beginning; its intervals are the arm's.
+        simulator: a new simulator, whose interval is the arm's.
         arm: directs all links' flows in one batch.
         duration_s: a whole number of intervals.
-        before: is told of each interval before the arm.
+        before: called with each interval before the arm sees it.
 
     Yields:
         each interval, and the parameters that the arm set upon it, shape (agents * E, parameters): NaN where

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The echoes of the simulator's flows: the kernel's module cuts them for real ones (mutant_echo.h)."""
+"""The echoes of the simulator's flows. For real flows the kernel module computes them (mutant_echo.h)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class EchoTracker:
 
     @property
     def last_index(self) -> int:
-        """Number of the interval that was closed last, from 0."""
+        """Number of the interval that ended last, from 0."""
         return self._closed - 1
 
     def close(self, sent: Floats) -> None:
-        """Note how much each flow had sent, shape (F, E), at the end of an interval."""
+        """End an interval; `sent` says how many packets each flow had sent by then, shape (F, E)."""
         bound = sent.reshape(-1)
         self._bounds[self._closed % len(self._bounds)] = bound
         np.copyto(self._next, bound, where=self._awaited == self._closed)
@@ -52,13 +52,13 @@ class EchoTracker:
     def tick(
         self, now_s: float, tick_s: float, step: Floats, acked_step: Floats, rtt_s: Floats, totals: Floats
     ) -> None:
-        """Take in one tick.
+        """Process one tick.
 
         Args:
-            now_s: end of the tick.
-            tick_s: length of the tick.
-            step: packets acknowledged or found lost in it, shape (F, E).
-            acked_step: those of them that were acknowledged, shape (F, E).
+            now_s: time of the tick's end in seconds.
+            tick_s: length of the tick in seconds.
+            step: packets acknowledged or found lost in the tick, shape (F, E).
+            acked_step: packets acknowledged in the tick, shape (F, E).
             rtt_s: RTT of the acknowledged packets, shape (F, E).
             totals: sums over all ticks, this one included, of step, acked_step and rtt_s * acked_step,
                 shape (3, F, E).
@@ -109,7 +109,7 @@ class EchoTracker:
         self._last[:, hit] = np.stack(echo)
 
     def echoes(self) -> tuple[Echo, Echo]:
-        """The last echo and the one before it, shape (F, E)."""
+        """Return the last echo and the echo before it, shape (F, E) each."""
         return (
             Echo(*self._last.reshape(-1, *self._shape).copy()),
             Echo(*self._before.reshape(-1, *self._shape).copy()),

@@ -17,7 +17,7 @@ from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.errors import InvalidValueError
 
 PACKET_BYTES: Final = 1500
-"""A packet on the wire; rates in Mbit/s (10^6 bit/s) turn into packets with it."""
+"""Size of a packet on the wire, which converts rates in Mbit/s (10^6 bit/s) to packets a second."""
 PPS_PER_MBPS: Final = 1e6 / 8 / PACKET_BYTES
 """Packets a second at 1 Mbit/s."""
 NEVER: Final = np.inf
@@ -86,7 +86,9 @@ class Paths:
         loss: float = 0.0,
         jitter_ms: float = 0.0,
     ) -> Paths:
-        """Return `count` equal links; the buffer is in bandwidth-delay products, at least one packet."""
+        """Return `count` equal links. The buffer is given in bandwidth-delay products and holds at least one
+        packet.
+        """
         bdp_pkts = rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3
         return cls(
             rate_mbps=np.full(count, rate_mbps),
@@ -128,7 +130,7 @@ class Flows:
 
     @classmethod
     def forever(cls, flows: int, environments: int) -> Flows:
-        """All slots send from the start on, over the link's own RTT."""
+        """Return flows that send from the start to the end in all slots, with the link's own RTT."""
         shape = (flows, environments)
         return cls(np.zeros(shape), np.full(shape, NEVER), np.full(shape, np.nan))
 

@@ -20,7 +20,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Region:
-    """Ranges of a link's properties; each is drawn uniformly.
+    """Ranges of a link's properties, from which each property is drawn uniformly.
 
     `rtt_ms` is the base round trip. `flows` counts all flows of a link, `cubic_share` of the links' other
     flows run Cubic (the papers: "controlled by either Cubic or LTP"). Each flow's own base RTT is the link's
@@ -44,7 +44,7 @@ class Region:
 
 
 LTP_SMALL: Final = Region((10, 100), (10, 60), (0.8, 1.0), (0.0, 0.001))
-"""LTP Table 3, whose base delay is one way, as the sweep of §7.3.1 reads it."""
+"""Region of LTP's Table 3. The base delay there is one way, in accordance with the sweep of §7.3.1."""
 LTP_MEDIUM: Final = Region((10, 300), (10, 120), (0.8, 1.5), (0.0, 0.005))
 LTP_LARGE: Final = Region((10, 600), (10, 240), (0.8, 2.0), (0.0, 0.01))
 JURY: Final = Region((20, 100), (10, 60), (0.8, 1.5), (0.0, 0.001))
@@ -52,13 +52,13 @@ JURY: Final = Region((20, 100), (10, 60), (0.8, 1.5), (0.0, 0.001))
 SPINE: Final = Region((40, 200), (20, 200), (0.5, 2.0), (0.0, 0.01))
 """Region of Spine's Table 3, whose delay is one way."""
 OWL: Final = Region((6, 100), (1, 40), (1.0, 1.0), (0.0, 0.0), flows=(1, 3), buffer_pkts=(3, 2000))
-"""Owl Table II, which has no random loss; cellular traces are added by who has them."""
+"""Region of Owl's Table II, which has no random loss. The training adds cellular traces."""
 
 
 def draw(
     region: Region, roster: Roster, environments: int, duration_s: float, rng: np.random.Generator
 ) -> tuple[Paths, Flows]:
-    """Draw links and flows of one episode.
+    """Draw the links and flows of one episode.
 
     A link has at least one flow of the policy (the roster's `agents` rows); slots beyond the drawn number of
     flows stay empty, and where the roster has too few slots of a kind, the other takes over.
@@ -122,7 +122,7 @@ def draw_mixed(
     duration_s: float,
     rng: np.random.Generator,
 ) -> tuple[Paths, Flows]:
-    """Draw as `draw` does, with as many links from each region, in their order.
+    """Draw as `draw` does, with equally many links from each region, in the order of the regions.
 
     Raises:
         InvalidValueError: as `draw`; the links cannot be divided by the regions.

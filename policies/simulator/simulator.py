@@ -29,22 +29,22 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 
 JITTER_EVERY_S: Final = 0.010
 WINDOW_LIMITS: Final = (2.0, 1e6)
-"""Bounds of `set_window`, in packets."""
+"""Bounds of the windows that `set_window` sets, in packets."""
 
 
 @dataclass(frozen=True)
 class SimulatedInterval(Interval):
-    """An interval with the truths that no sender sees; shape (E,) each."""
+    """An interval with additional truths that no sender sees, shape (E,) each."""
 
     queued_pkts: Floats
-    """Packets in the bottleneck's queue at the end."""
+    """Packets in the bottleneck's queue at the end of the interval."""
     capacity_pps: Floats
-    """Mean capacity over the interval."""
+    """Mean capacity over the interval, in packets a second."""
 
 
 @dataclass(frozen=True)
 class Roster:
-    """How many of the flow slots of each link run which controller, in this order of rows.
+    """Number of flow slots of each link for each controller, in the order of the rows.
 
     Of the Cubic rows, the first `learned_cubic` have their β and C set by a policy (Spine §7.5.2); a roster
     with such rows has no other learned ones.
@@ -66,7 +66,7 @@ class Roster:
 
     @property
     def agents(self) -> int:
-        """Rows that a policy controls, the first ones."""
+        """Number of rows that a policy controls; these are the first rows."""
         return self.window + self.aimd + self.learned_cubic
 
     @property
@@ -88,8 +88,8 @@ class Simulator:
         flows: shape (F, E), F the roster's count.
         roster: who controls which rows.
         seed: seed of the losses and the jitter; equal arguments give equal runs.
-        interval_s: what `step` advances, a whole number of ticks.
-        tick_s: resolution.
+        interval_s: time that `step` advances, in seconds: a whole number of ticks.
+        tick_s: length of a tick in seconds.
 
     Raises:
         InvalidValueError: shapes do not fit, or the curves of the longest queue would need too much memory.
@@ -172,17 +172,21 @@ class Simulator:
 
     @property
     def now_s(self) -> float:
-        """Time since the start."""
+        """Simulated time since the start, in seconds."""
         return self._now * self._tick_s
 
     def served(self) -> Floats:
-        """Packets of each flow that have left the queue since the start, shape (F, E), ahead of any ACK."""
+        """Packets of each flow that have left the queue since the start, shape (F, E), acknowledged or
+        not.
+        """
         now = np.full(self._window.shape, self._now)
         offered, dropped = self.bottleneck.curves(self._now, self.bottleneck.position(self._now, now))
         return offered - dropped
 
     def set_window(self, window_pkts: Floats) -> None:
-        """Set the windows of the window-controlled rows, shape (rows, E); pace by the last interval's RTT."""
+        """Set the windows of the window-controlled rows in packets, shape (rows, E). The pace follows from
+        the last interval's RTT.
+        """
         self.window.act(window_pkts, self._rtt_s[self.window_rows], WINDOW_LIMITS)
 
     def step(self) -> SimulatedInterval:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task makes a learning problem from the simulator: observation, action, reward."""
+"""Tasks, which define learning problems in the simulator by observations, actions and rewards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Actions = Float32s | Ints
 
 
 class Task(Protocol):
-    """One policy's view of the simulator. It controls the roster's first `agents` rows.
+    """A policy's learning problem in the simulator. The policy controls the roster's first `agents` rows.
 
     Arrays of agents have shape (agents * E, ...), row-major as (agents, E): reshape, never transpose.
     The task keeps what it must remember from interval to interval; `begin` resets it.
@@ -33,24 +33,26 @@ class Task(Protocol):
     action_size: int
 
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
-        """A new episode starts on this simulator."""
+        """Start a new episode on this simulator."""
 
     def apply(self, actions: Actions) -> None:
         """Carry out actions within ±1, shape (agents * E, action_size), or (agents * E,) of integers."""
 
     def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
-        """Return observations (agents * E, observation_size) and rewards (agents * E,)."""
+        """Return observations, shape (agents * E, observation_size), and rewards, shape (agents * E,)."""
 
 
 START_BDP: Final = (0.2, 2.7)
-"""Range of the windows with which flows start while training, in bandwidth-delay products; the logarithm is
-uniform."""
+"""Range of the first windows of flows in training, in bandwidth-delay products. It is drawn log-uniformly."""
 LIMIT_BDP: Final = 4.0
-"""Bound of windows in training: beyond it no action matters, and an actor saturates there."""
+"""Bound of windows in training, in bandwidth-delay products. Beyond it no action matters, and an actor would
+saturate."""
 
 
 def episode_seed(paths: Paths) -> UInt64s:
-    """Seed of a task's draws, from the episode's links alone: equal episodes draw equally."""
+    """Return the seed of a task's random numbers. It follows from the episode's links alone, so equal
+    episodes draw equally.
+    """
     seed: UInt64s = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64)
     return seed
 
@@ -113,20 +115,20 @@ class SignalsTask:
         return observations, self.rewards(interval).astype(np.float32).reshape(-1)
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """Reward of the interval's actions for each agent, shape (agents, E) or flat."""
+        """Return the reward of the interval's actions for each agent, shape (agents, E) or flat."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Transition:
-    """The result of a step, one entry an agent slot: n = agents * E."""
+    """The result of a step, with one entry for each agent slot, n = agents * E."""
 
     observations: Array
     rewards: Array
     active: Bools
     """True where the slot's flow was sending, so that its observation and reward mean something."""
     over: bool
-    """The episode ended here, of all slots at once, by its time limit."""
+    """Whether the episode has ended, for all slots at once, by its time limit."""
 
 
 class Environment:
@@ -134,12 +136,12 @@ class Environment:
 
     Args:
         task: the policy's view.
-        region: where links are drawn from; of several, equally many from each.
-        roster: slots of each link.
+        region: region of the links, or several regions with equally many links each.
+        roster: controllers of the slots of each link.
         environments: E.
-        duration_s: length of an episode.
-        interval_s: control interval.
-        tick_s: the simulator's resolution; base RTTs are whole ticks.
+        duration_s: length of an episode in seconds.
+        interval_s: control interval in seconds.
+        tick_s: length of the simulator's tick in seconds. Base RTTs are whole ticks.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class Environment:
         self._simulator: Simulator | None = None
 
     def reset(self, seed: int) -> Transition:
-        """Draw an episode; equal seeds draw equal ones. The rewards of the first transition are 0."""
+        """Draw an episode. Equal seeds draw equal episodes. The rewards of the first transition are 0."""
         rng = np.random.default_rng(seed)
         paths, flows = draw_mixed(self._regions, self._roster, self._environments, self._duration_s, rng)
         self._simulator = Simulator(

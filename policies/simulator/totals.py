@@ -19,9 +19,9 @@ class Totals:
 
     Attributes:
         sent_pkts, acked_pkts, lost_pkts: as in `Interval`.
-        rtt_sum_s: the RTTs, one for every acknowledged packet.
+        rtt_sum_s: sum of the RTTs of all acknowledged packets.
         served_pkts: the packets that the link could send, shape (E,).
-        length_s: time summed over.
+        length_s: total length of the intervals, in seconds.
     """
 
     sent_pkts: Floats
@@ -39,7 +39,7 @@ class Totals:
 
     @classmethod
     def of(cls, intervals: Iterable[SimulatedInterval], flows: int, links: int, *, after_s: float) -> Totals:
-        """The sums over the intervals that end later than `after_s`."""
+        """Sum the intervals that end later than `after_s`."""
         totals = cls.none(flows, links)
         for interval in intervals:
             if interval.end_s > after_s:
@@ -47,7 +47,7 @@ class Totals:
         return totals
 
     def add(self, interval: SimulatedInterval) -> None:
-        """Sum up one interval more."""
+        """Add one more interval."""
         self.sent_pkts += interval.sent_pkts
         self.acked_pkts += interval.acked_pkts
         self.lost_pkts += interval.lost_pkts

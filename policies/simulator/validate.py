@@ -8,8 +8,8 @@ all flows instead.
     python -m ltp_switcher.policies.simulator.validate --commands | sh
     python -m ltp_switcher.policies.simulator.validate [--json]
 
-The lab counts goodput in payload bytes and the link in IP packets; the comparison accounts for that. Its mean
-RTT is over bins of 100 ms, and so is the simulator's here.
+The lab counts goodput in payload bytes and the link in IP packets; the comparison accounts for that. The
+lab's mean RTT is over bins of 100 ms, and so is the simulator's here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAYLOAD_BYTES: Final = 1448
 """Payload of a full-sized TCP segment with time stamps."""
 BIN_S: Final = 0.1
 REPEATS: Final = 8
-"""Simulated runs of a scenario, which differ by the seed; their mean is compared."""
+"""Number of simulated runs of a scenario, with different seeds. Their mean is compared with the lab."""
 UTILISATION_POINTS: Final = 5.0
 RTT_PERCENT: Final = 10.0
 
@@ -45,12 +45,13 @@ RUNS: Final = (
     "fixed", "step", "high-rtt", "low-capacity", "large-queue", "satellite", "multi-flow",
     "cellular-tmobile-lte", "fixed@36", "fixed@60", "step@30", "satellite@15", "multi-flow@10",
 )  # fmt: skip
-"""Constant rates below the link's, above it, between those of a changing one, and shared."""
+"""Runs to compare. The constant rates are below the link's rate, above it, between the rates of a changing
+link, and shared by flows."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One run in both. RTT is the mean over the flows; utilisation counts payload."""
+    """One run in lab and simulator. RTT is the mean over the flows, and utilisation counts payload."""
 
     run: str
     lab_utilisation: float
@@ -160,7 +161,7 @@ def _steps(steps: Sequence[Mapping[str, float]]) -> Steps:
 
 
 def compare(run: str, scenario: Path, result: Path, traces: Path) -> Comparison:
-    """Simulate the lab's run, and put both side by side, under the name `run`.
+    """Simulate the same run as the lab, and return both results side by side under the name `run`.
 
     Raises:
         ConfigError: a file cannot be read or is not of ltp-eval.
@@ -181,7 +182,7 @@ def compare(run: str, scenario: Path, result: Path, traces: Path) -> Comparison:
 
 @program("validate")
 def main(given: Sequence[str] | None) -> int:
-    """Print the table; 1 where a scenario disagrees or a file is amiss."""
+    """Print the table. The exit status is 1 if a scenario disagrees or a file is faulty."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("runs", nargs="*", default=RUNS, help=f"default: {' '.join(RUNS)}")
     parser.add_argument(

@@ -15,15 +15,15 @@ from ltp_switcher.policies.spine.actor import HierarchicalNetwork
 from ltp_switcher.policies.spine.signals import SpineSignals
 
 INTERVAL_S: Final = 0.200
-"""The monitor interval of §7.2."""
+"""Monitor interval in seconds (§7.2)."""
 HOLD_S: Final = 1.0
-"""Least time that a sub-policy stays (beyond the paper). One that is replaced at once never shows its effect,
-and in a row of such the window stands still while Cubic's grows."""
+"""Least time in seconds for which a sub-policy stays, an addition to the paper. A sub-policy that is replaced
+at once never shows its effect. If that happens repeatedly, the window stands still while Cubic's grows."""
 ARM: Final = declaration(Path(__file__).parent)
 
 
 def make_arm(variant: Variant = ARM.variants[0], *, interval_s: float = INTERVAL_S) -> Arm:
-    """Spine or Spine-Cubic (§7.5.2).
+    """Make the arm Spine or Spine-Cubic (§7.5.2).
 
     Raises:
         ArtifactError: the weights are missing or corrupt.
@@ -33,10 +33,10 @@ def make_arm(variant: Variant = ARM.variants[0], *, interval_s: float = INTERVAL
 
 
 def arm_of(networks: Mapping[str, Network], law: Law, interval_s: float) -> Arm:
-    """`make_arm` of networks that are at hand.
+    """Make the arm, as `make_arm` does, from networks that are already loaded.
 
     Raises:
-        ArtifactError: they are not Spine's.
+        ArtifactError: the networks are not Spine's.
         InvalidValueError: as `make_arm`.
     """
     signals = SpineSignals(law, interval_s)

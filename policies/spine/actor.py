@@ -14,9 +14,10 @@ from ltp_switcher.policies.runtime.inference import Layer, Network
 
 
 def layers(parameters: int) -> dict[str, tuple[Layer, ...]]:
-    """The model of §6: LSTMs of 64 and 128, an MLP of one layer and tanh for so many parameters.
+    """Return the model of §6 for `parameters` outputs: LSTMs of 64 and 128 units, an MLP of one layer, and
+    tanh.
 
-    The paper leaves the MLP's width out.
+    The paper does not give the MLP's width.
     """
     return {
         "watcher": (Layer("lstm", 64),),
@@ -29,17 +30,19 @@ _PARTS: Final = ("watcher", "trigger", "generator")
 
 
 class HierarchicalNetwork:
-    """The watcher runs for all flows, the policy generator for those that it triggers (Eq. 6 to 8).
+    """Two networks: the watcher runs for all flows, and the policy generator for the flows that the watcher
+    triggers (Eq. 6 to 8).
 
     The last inputs are the sub-policy in force, within ±1. Outputs are the sub-policy from now on, and +1 or
     -1 for triggered or not. A flow's first step always triggers, as there is no sub-policy yet.
 
     Args:
         networks: "watcher", "trigger" and "generator", as `layers` describes them.
-        hold: intervals for which a sub-policy stays, whatever the watcher says; in the paper and training 0.
+        hold: number of intervals for which a sub-policy stays, whatever the watcher says. It is 0 in the
+            paper and in training.
 
     Raises:
-        ArtifactError: one is missing, or they do not fit each other.
+        ArtifactError: a network is missing, or the networks do not fit each other.
     """
 
     def __init__(self, networks: Mapping[str, Network], hold: int = 0) -> None:
@@ -58,7 +61,7 @@ class HierarchicalNetwork:
             raise ArtifactError(f"Spine's weights: trigger and generator do not take a report of {report}")
 
     def initial_state(self, n: int) -> Array:
-        """State of n flows that have seen nothing."""
+        """Return the state of n flows before their first step."""
         return np.zeros((n, self.state_size), np.float32)
 
     def step(self, state: Array, inputs: Array) -> tuple[Array, Array]:

@@ -16,32 +16,33 @@ Arms = Callable[[float], Arm]
 """Makes the arm for a monitor interval in seconds."""
 
 DURATION_S: Final = 26.0
-"""Length of the runs on links whose rate changes."""
+"""Length of the runs on links whose rate changes, in seconds."""
 BESIDE_CUBIC_S: Final = 60.0
-"""Length of the runs beside Cubic. Half of it says the opposite: who never changes its sub-policy shares
-evenly at first."""
+"""Length of the runs beside Cubic, in seconds. Half the length would mislead: a flow that never changes its
+sub-policy shares evenly at first."""
 TICK_S: Final = 0.002
 REPEATS: Final = 3
 """Runs of each link."""
 BESIDE_CUBIC: Final = np.array(((50.0, 25.0), (150.0, 40.0), (100.0, 75.0), (60.0, 100.0), (100.0, 140.0))).T
-"""Mbit/s and ms of the links beside Cubic."""
+"""Rate (Mbit/s) and RTT (ms) of the links beside Cubic."""
 CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
-"""Mbit/s and ms of the links whose rate halves and doubles every 8 s."""
+"""Rate (Mbit/s) and RTT (ms) of the links whose rate halves and doubles every 8 s."""
 STEADY_AT_S: Final = (0.020, INTERVAL_S, 0.300)
-"""Monitor intervals at which the links of `CHANGING` are to be used alike."""
+"""Monitor intervals in seconds at which the utilisation of the links of `CHANGING` should be equal."""
 UNFRIENDLY: Final = 0.5
-"""Weight of an e-fold of Cubic's throughput, or of its inverse, on the link where it is largest."""
+"""Weight of a factor e between the throughputs of Spine and Cubic, on the link where the factor is
+largest."""
 UNSTEADY: Final = 5.0
 """Weight of a difference in utilisation: the allowed three points count as a third of an e-fold."""
 SELDOM_S: Final = 1.5
-"""Time between two runs of the policy generator, on a link of `CHANGING`, beyond which no more is asked;
+"""Time in seconds between two runs of the policy generator, on a link of `CHANGING`, that is long enough.
 §7.5.1 has 1.2 s."""
 HASTY: Final = 0.5
-"""Weight of an e-fold less than `SELDOM_S`. Until the trigger settles it is up at every other interval."""
+"""Weight of each factor e below `SELDOM_S`. Until the trigger settles, it fires at every other interval."""
 
 
 def friendliness(arms: Arms) -> float:
-    """How near throughput beside Cubic is to Cubic's on the worst link: 0 if equal, else negative."""
+    """Score how near Spine's throughput is to Cubic's on the worst link: 0 if equal, else negative."""
     rate_mbps, rtt_ms = BESIDE_CUBIC.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)
     paths = constant(rate_mbps, rtt_ms)
@@ -54,7 +55,9 @@ def friendliness(arms: Arms) -> float:
 
 
 def steadiness(arms: Arms) -> float:
-    """How alike all intervals use a changing link, by few sub-policies: 0 if equal, else negative."""
+    """Score how equal the utilisation of changing links is at all monitor intervals, and how seldom the
+    generator runs. The best score is 0; others are negative.
+    """
     rate_mbps, rtt_ms = CHANGING.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)
     paths = square_wave(constant(rate_mbps, rtt_ms), here, period_s=8.0, changes=2)

@@ -36,7 +36,7 @@ BUFFER_PKTS: Final = 750e3 / PACKET_BYTES
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of link, and whether a Cubic flow sends beside."""
+    """A kind of link, and whether a Cubic flow sends beside the judged flow."""
 
     name: str
     rtt_ms: float = 30.0
@@ -57,7 +57,7 @@ KINDS: Final = (
 
 @dataclass(frozen=True)
 class LinkSummary:
-    """Means over a kind's seeds, after the warm-up."""
+    """Measures of a kind of link after the warm-up, as means over the seeds."""
 
     utilisation: float
     """Share of the link that the judged flow used."""
@@ -66,11 +66,11 @@ class LinkSummary:
     ratio_to_cubic: float | None
     """Throughput over the throughput of the Cubic flow beside it."""
     generator_every_s: float | None
-    """Mean time between two runs of the policy generator; None without one."""
+    """Mean time between two runs of the policy generator, in seconds; None if there is no generator."""
 
 
 def links() -> Paths:
-    """`SEEDS` links of each kind at 100 Mbit/s and one BDP of buffer, but for the square wave."""
+    """Make `SEEDS` links of each kind. All but the square wave have 100 Mbit/s and one BDP of buffer."""
     kinds = [kind for kind in KINDS for _ in range(SEEDS)]
     changing = np.array([kind.changing for kind in kinds])
     paths = constant(np.full(len(kinds), 100.0), np.array([kind.rtt_ms for kind in kinds]))
@@ -87,7 +87,9 @@ def links() -> Paths:
 
 
 def summaries_of(arm: Arm | None, law: Law, interval_s: float) -> dict[str, LinkSummary]:
-    """Run all links; without an arm, the first flow is Cubic (`law` must be `Law.CUBIC`)."""
+    """Run all links and return a summary of each kind. Without an arm, the first flow is Cubic, and `law`
+    must be `Law.CUBIC`.
+    """
     paths = links()
     beside_cubic = np.repeat([kind.beside_cubic for kind in KINDS], SEEDS)
     run = play(arm, law, interval_s, paths, beside_cubic)
@@ -112,7 +114,9 @@ def _summary(kind: Kind, run: SpineRun, place: Ints, *, has_generator: bool) -> 
 
 
 def judge(spine: Variant, spine_cubic: Variant) -> dict[str, dict[str, LinkSummary]]:
-    """Summaries by scheme and kind of link: Spine at every interval, Spine-Cubic and Cubic at the default."""
+    """Return summaries by scheme and kind of link. Spine runs at every monitor interval, Spine-Cubic and
+    Cubic at the default.
+    """
     console = Console(stderr=True)
     judged = {
         f"spine {1e3 * interval_s:.0f} ms": summaries_of(

@@ -16,12 +16,13 @@ from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, Sta
 from ltp_switcher.policies.training.td3 import Array, Batch, Td3, Td3Config
 
 FIRST_LOGIT: Final = -2.0
-"""Logit with which the trigger starts: one interval in eight, so that a sub-policy's effects in the long run
+"""Initial logit of the trigger. It fires in one interval of eight, so that a sub-policy's long-term effects
 show."""
 NOISE_OF_FLOWS: Final = np.array([0.0, 0.5, 1.0, 1.0], np.float32)[:, None]
-"""Shares of the exploration noise, in turn."""
+"""Factors of the exploration noise, which the flows take in turn."""
 DRAWN_AT_LEAST: Final = 0.02
-"""Least probability of either outcome of the trigger in training: an untried one is never learned."""
+"""Least probability of either outcome of the trigger in training, because an untried outcome is never
+learned."""
 
 
 class HierarchicalActor(SequenceNetwork):
@@ -55,7 +56,7 @@ class HierarchicalActor(SequenceNetwork):
         return torch.cat((torch.lerp(held, fresh, drawn), 2.0 * drawn - 1.0), dim=2), state
 
     def considered(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Run over sequences as `forward`.
+        """Run over sequences as `forward` does.
 
         Returns:
             The generator's output at each step, triggered or not, shape (batch, steps, action_size); the
@@ -92,10 +93,10 @@ class HierarchicalActor(SequenceNetwork):
 
 
 class PitStopCritic(Critic):
-    """Q of a sub-policy from now on, less the cost of a trigger.
+    """A critic whose Q is the value of a sub-policy from now on, minus the cost of a trigger.
 
-    The future depends on the sub-policy alone, not on whether it was triggered. So the cost, which is small
-    beside everything else, need not be learned.
+    The future depends on the sub-policy alone, not on the trigger. So the cost, which is relatively small, is
+    subtracted and need not be learned.
     """
 
     def __init__(

@@ -17,7 +17,8 @@ from ltp_switcher.policies.simulator.totals import Totals
 
 DURATION_S: Final = 40.0
 WARM_UP_S: Final = 2.0
-"""Time left out of the figures: slow start, which is the same at every interval."""
+"""Time at the start that is left out of the figures, in seconds. It is slow start, which is the same at every
+monitor interval."""
 ROSTERS: Final = {
     Law.AIMD: Roster(aimd=1, cubic=1),
     Law.CUBIC: Roster(cubic=2, learned_cubic=1),
@@ -26,7 +27,7 @@ ROSTERS: Final = {
 
 @dataclass(frozen=True)
 class SpineRun:
-    """A run of a judged flow, row 0, and of the Cubic flow beside it, row 1, on E links.
+    """A run on E links of a judged flow, row 0, and a Cubic flow, row 1.
 
     Attributes:
         totals: without the warm-up.
@@ -38,7 +39,9 @@ class SpineRun:
 
 
 def constant(rate_mbps: Floats, rtt_ms: Floats) -> Paths:
-    """Links of constant rate with a buffer of one bandwidth-delay product; shape (E,) each."""
+    """Make links of constant rate with buffers of one bandwidth-delay product. The arguments have the shape
+    (E,).
+    """
     return replace(
         Paths.uniform(len(rtt_ms)),
         rate_mbps=rate_mbps,
@@ -48,7 +51,7 @@ def constant(rate_mbps: Floats, rtt_ms: Floats) -> Paths:
 
 
 def square_wave(paths: Paths, changing: Bools, *, period_s: float, changes: int) -> Paths:
-    """Links of which those marked by `changing`, shape (E,), halve their rate and double it again in turn."""
+    """Make links, of which those marked by `changing`, shape (E,), halve and double their rate in turn."""
     numbers = np.arange(changes)[:, None]
     at_s = np.where(changing, period_s * (numbers + 1.0), np.inf)
     rate_mbps = np.where(numbers % 2, 1.0, 0.5) * paths.rate_mbps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's reward (Eq. 1 and 2), with the truth about the link in place of the flow's own view.
+"""Spine's reward (Eq. 1 and 2), computed from the truth about the link instead of the flow's view.
 
 Two things differ from the paper; docs/lab-notes/spine.md has the measurements. Eq. 1 divides by the largest
 throughput that the flow has seen, which rewards a flow for never having tried. Here it divides by the flow's
@@ -27,13 +27,13 @@ PIT_STOP_PENALTY: Final = 0.03
 def rewards(
     interval: SimulatedInterval, agents: int, triggered: Bools, penalty: float = PIT_STOP_PENALTY
 ) -> Floats:
-    """Reward of the first `agents` rows, shape (agents, E), for an interval that began with `triggered`.
+    """Return the reward of the first `agents` rows for an interval, shape (agents, E).
 
     Args:
         interval: interval of all flows, (F, E).
         agents: rows that Spine controls.
-        triggered: the policy generator ran, shape (agents, E).
-        penalty: what that costs, α_psp.
+        triggered: whether the policy generator ran at the beginning of the interval, shape (agents, E).
+        penalty: cost of a run of the policy generator, α_psp.
     """
     flows = interval.active.sum(axis=0)
     share_pps = interval.capacity_pps / np.maximum(flows, 1)

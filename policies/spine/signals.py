@@ -15,19 +15,19 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 STATISTICS: Final = 9
-"""Statistics that the network sees: the eight of Table 1, and the interval's length."""
+"""Number of statistics that the network sees: the eight of Table 1, and the interval's length."""
 TRIGGERED: Final = 0.0
-"""The last action's value above which the policy generator ran."""
+"""Value of the last action above which the policy generator ran."""
 BURST_S: Final = 0.1
-"""Time over which throughput is averaged for the largest seen: bursts of ACKs in 20 ms are not the link's
-rate."""
+"""Time in seconds over which throughput is averaged before its maximum is taken. Bursts of ACKs in 20 ms
+would exceed the link's rate."""
 _LARGEST: Final = 5.0
 _INTERVALS_S: Final = (0.010, 10.0)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How an action within ±1 becomes a parameter: -1 is `low`, 1 is `high`.
+    """The map from an action within ±1 to a parameter: -1 becomes `low`, and 1 becomes `high`.
 
     Between them equal steps of the action are equal ratios of the parameter or, with `of_rest`, of its
     difference to 1.
@@ -44,7 +44,7 @@ SCALES: Final = {
     # Around Linux's 0.7 and 0.4, within what the executor takes; the paper names none.
     Law.CUBIC: (Scale(0.3, 0.9, of_rest=True), Scale(0.01, 4.0)),
 }
-"""Scales of each law's parameters, in its order."""
+"""Scales of each law's parameters, in the order of the parameters."""
 
 
 class SpineSignals(SlotArrays):
@@ -115,7 +115,7 @@ class SpineSignals(SlotArrays):
         return observations
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
-        """See `Signals`. Rows of NaN where the policy generator did not run."""
+        """See `Signals`. A row is NaN where the policy generator did not run."""
         triggered = actions[:, -1] > TRIGGERED
         chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)
         self._in_force[slots] = np.where(triggered[:, None], chosen, self._in_force[slots])

@@ -24,7 +24,7 @@ from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
 
 SETTLED_SHARE: Final = 0.5
 """Share of the flows in training that begin without slow start, like a flow that is switched to Spine later.
-In slow start no sub-policy shows its effect, so the first would never be learned."""
+In slow start no sub-policy has an effect, so the first sub-policy would never be learned."""
 
 
 class SpineTask(SignalsTask):
@@ -55,9 +55,9 @@ class SpineTask(SignalsTask):
 
 
 class MixedEpisodes:
-    """Episodes of several environments with as many slots each; the seed says which one plays.
+    """Episodes from several environments with equally many slots. The seed chooses the environment.
 
-    One network serves every monitor interval, so it has to meet several.
+    One network serves all monitor intervals, so it is trained at several of them.
     """
 
     def __init__(self, environments: Sequence[Environment]) -> None:
@@ -71,5 +71,5 @@ class MixedEpisodes:
         return self._playing.reset(seed)
 
     def step(self, actions: Actions) -> Transition:
-        """Advance."""
+        """Advance the episode by one step."""
         return self._playing.step(actions)

@@ -34,12 +34,12 @@ REGIONS: Final = {
     Law.AIMD: (replace(SPINE, flows=(1, 1)), *_BESIDE_CUBIC),
     Law.CUBIC: (replace(SPINE, flows=(1, 1), loss=(0.0, 0.0005)), *_BESIDE_CUBIC),
 }
-"""Table 3, a third of the links each for one flow, for Cubic flows ("a random number") that join it, and for
-one that starts with it, when a flow does not know yet how much it could have alone.
+"""Three regions from Table 3 with a third of the links each. In the first a flow is alone. In the second
+Cubic flows ("a random number") join it. In the third a Cubic flow starts together with it, before the flow
+knows its throughput alone.
 
 Links with Cubic are without random loss: under it Cubic leaves its share to whoever takes it, and to take it
-is not unfair. Spine-Cubic meets little of it: whatever its constants, Cubic mistakes it for congestion.
-"""
+is not unfair. Spine-Cubic meets little of it: whatever its constants, Cubic mistakes it for congestion."""
 INTERVALS_S: Final = (0.100, 0.200, 0.300)
 ROSTERS: Final = {
     Law.AIMD: Roster(aimd=1, cubic=2),
@@ -47,11 +47,12 @@ ROSTERS: Final = {
 }
 NAMES: Final = {Law.AIMD: "spine", Law.CUBIC: "spine-cubic"}
 EPISODES: Final = {Law.AIMD: 100, Law.CUBIC: 12}
-"""The longer Spine-Cubic trains, the more goodput it gives up for less RTT: 4.6 % after 60 episodes."""
+"""Number of episodes for each law. The longer Spine-Cubic trains, the more goodput it gives up for less RTT:
+4.6 % after 60 episodes."""
 ENVIRONMENTS: Final = 48
 DURATION_S: Final = 30.0
 TICK_S: Final = 0.002
-"""Length of the simulator's tick, a tenth of the shortest RTT."""
+"""Length of the simulator's tick in seconds, a tenth of the shortest RTT."""
 CONFIG: Final = Td3Config(
     actor_rate=4e-4,
     critic_rate=1e-3,
@@ -69,13 +70,15 @@ CONFIG: Final = Td3Config(
     critics_first=1_000,
     action_weight=0.05,
 )
-"""Table 6, and the values that it leaves open. The paper does not explain its action control coefficient."""
+"""Hyperparameters of Table 6, and those that it leaves open. The paper does not explain the table's action
+control coefficient."""
 SETTLE_AFTER: Final = 70 * 300
-"""Gradient steps: the last thirty episodes. Before, the trigger is up too often for weights to be chosen."""
+"""Number of gradient steps after which only the last thirty episodes remain. Until then the trigger fires too
+often for weights to be chosen."""
 
 
 class SpineTrainer(Trainer[HierarchicalTd3]):
-    """Spine over a law; see `Trainer`."""
+    """The trainer of Spine over a law; see `Trainer`."""
 
     judged_seed = 1_000_033
     judged_episodes = 6

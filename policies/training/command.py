@@ -44,7 +44,7 @@ from ltp_switcher.policies.training.loop import CHECKPOINT, Row, Schedule, evalu
 from ltp_switcher.policies.training.trainer import A, Trainer
 
 CHOSEN_BY: Final = "score"
-"""The figure by which the best of several seeds is chosen; larger is better."""
+"""Name of the figure that chooses the best of several seeds. Larger is better."""
 _VALIDATION_SEED: Final = 1_000_003
 """Seed of the links on which the best episode's weights are chosen: the same in all runs, trained on in
 none."""
@@ -52,7 +52,8 @@ none."""
 
 @dataclass(frozen=True)
 class TrainedSeed:
-    """One seed's training: figures of the evaluation, the episode whose weights are kept, wall time.
+    """The result of one seed's training: figures of the evaluation, the episode whose weights are kept, and
+    wall time.
 
     `revision` is the git revision with which the training began.
     """
@@ -64,7 +65,7 @@ class TrainedSeed:
 
 
 def parser(name: str, description: str | None) -> argparse.ArgumentParser:
-    """The arguments that all trainers have; a policy may add its own."""
+    """Make the parser of the arguments that all trainers share. A policy may add its own."""
     made = argparse.ArgumentParser(
         prog=f"python -m ltp_switcher.policies.{name}.train",
         description=description,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """DQN (Mnih et al. 2015) for Owl: experience replay, a target network, ε-greedy (Owl §III, Table II).
 
-There is no double or dueling variant, because Owl saw no difference (§III-B). Every transition bootstraps, as
-in `td3`. A running average of the weights is exported, and acts without exploration: single weights still
-move.
+There is no double or dueling variant, because the authors of Owl saw no difference (§III-B). Every transition
+bootstraps, as in `td3`. The running average of the weights is exported and acts without exploration, because
+the weights of a single step still fluctuate.
 """
 
 from __future__ import annotations
@@ -25,32 +25,34 @@ from ltp_switcher.policies.training.replay import Frame, Recorder, Replay
 
 @dataclass(frozen=True)
 class DqnConfig:
-    """Hyperparameters. Owl gives the discount only; its learning rate, 0.006, is left to the caller."""
+    """Hyperparameters of DQN. The defaults have only the discount from Owl's paper. The caller sets the
+    paper's learning rate, 0.006.
+    """
 
     rate: float = 1e-3
     discount: float = 0.93
     batch: int = 64
     replay: int = 200_000
     target_every: int = 500
-    """Gradient steps between two copies of the network into the target."""
+    """Number of gradient steps between two copies of the network into the target."""
     epsilon_first: float = 1.0
     epsilon_last: float = 0.05
     epsilon_frames: int = 10_000
-    """Frames over which ε falls, linearly."""
+    """Number of frames over which ε falls linearly."""
     gradient_clip: float = 10.0
     average: float = 0.998
-    """Share of the running average of the weights that a gradient step keeps."""
+    """Share of the old running average of the weights that remains after a gradient step."""
 
 
 class Dqn:
-    """The agent. Actions are numbers of choices, shape (slots,), int64.
+    """The DQN agent. Actions are indices of choices, shape (slots,), int64.
 
     Args:
         observation_size: size of the task's observations, history included.
         choices: number of actions.
         hidden: layers before the Q values; Owl: 512 and 256.
         config: hyperparameters.
-        seed: seed of everything random here; also seeds PyTorch's generator.
+        seed: seed of all random numbers, including PyTorch's generator.
         device: where to compute.
     """
 
@@ -81,19 +83,19 @@ class Dqn:
         self._updates = 0
 
     def begin(self, slots: int) -> None:
-        """A new episode with so many slots."""
+        """Start a new episode with this number of slots."""
         self._actions = np.zeros(slots, np.int64)
         self._no_state = np.zeros((slots, 0), np.float32)
         self._recorder.begin()
 
     @property
     def epsilon(self) -> float:
-        """Share of random actions now."""
+        """Present share of random actions, ε."""
         done = min(1.0, self._frames / self.config.epsilon_frames)
         return self.config.epsilon_first + done * (self.config.epsilon_last - self.config.epsilon_first)
 
     def act(self, seen: Transition, *, explore: bool = True) -> NDArray[np.int64]:
-        """Record the observations, while exploring, and choose the actions."""
+        """Choose the actions, and record the observations if `explore` is set."""
         if explore:
             self.finish(seen)
         with torch.no_grad():
@@ -107,13 +109,13 @@ class Dqn:
         return self._actions
 
     def finish(self, seen: Transition) -> None:
-        """Record one frame; called by itself at the end of an episode."""
+        """Record one frame. Call it only at the end of an episode; `act` calls it otherwise."""
         self._frames += 1
         actions = self._actions[:, None].astype(np.float32)
         self._recorder.add(Frame(seen.observations, actions, seen.rewards, self._no_state, seen.active))
 
     def learn(self, updates: int) -> dict[str, float]:
-        """Do gradient steps (Owl Eq. 2 and 3); returns the mean loss."""
+        """Do gradient steps (Owl Eq. 2 and 3), and return the mean loss."""
         if len(self.replay) < self.config.batch:
             return {}
         losses = []
@@ -146,7 +148,7 @@ class Dqn:
         return outputs[:, 0]
 
     def state_dict(self) -> dict[str, dict[str, object]]:
-        """All that learning depends on but the replay."""
+        """Return the state of the learning without the replay."""
         return {
             "network": self.network.state_dict(),
             "target": self._target.state_dict(),

@@ -84,7 +84,7 @@ class Seed(Generic[A]):
 def train_seeds(trainer: Trainer[A], options: argparse.Namespace) -> None:
     """Let a cluster's workers train the seeds, and put their folders into `--out`.
 
-    With `--resume`, a seed that has a checkpoint here is left out: it goes on here.
+    With `--resume`, a seed that has a checkpoint on this machine is left out and goes on here.
 
     Args:
         trainer: the policy.

@@ -26,11 +26,11 @@ from ltp_switcher.policies.simulator.tasks import Actions, Transition
 from ltp_switcher.policies.training.replay import Replay
 
 CHECKPOINT: Final = "checkpoint.json"
-"""File in a run's folder that names its checkpoint, once it has one."""
+"""Name of the file in a run's folder that names the run's last checkpoint."""
 
 
 class Learner(Protocol):
-    """The loop's view of `Td3` and `Dqn`."""
+    """The methods of an agent, `Td3` or `Dqn`, that the loop needs."""
 
     rng: np.random.Generator
     replay: Replay
@@ -45,17 +45,17 @@ class Learner(Protocol):
         """End an episode."""
 
     def learn(self, updates: int) -> dict[str, float]:
-        """Do gradient steps; returns losses by name."""
+        """Do gradient steps, and return the losses by name."""
 
     def state_dict(self) -> dict[str, dict[str, object]]:
         """Return the state for a checkpoint."""
 
     def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
-        """Take up the state of a checkpoint."""
+        """Restore the state from a checkpoint."""
 
 
 class Episodes(Protocol):
-    """The loop's view of `simulator.tasks.Environment`."""
+    """The methods of `simulator.tasks.Environment` that the loop needs."""
 
     @property
     def slots(self) -> int:
@@ -65,12 +65,14 @@ class Episodes(Protocol):
         """Start the episode of a seed."""
 
     def step(self, actions: Actions) -> Transition:
-        """Advance."""
+        """Advance the episode by one step."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train: `updates` gradient steps after every `steps` control steps, for `episodes`."""
+    """Length of a training: `episodes` episodes, with `updates` gradient steps after every `steps` control
+    steps.
+    """
 
     episodes: int
     steps: int
@@ -88,7 +90,7 @@ class Row:
 
 
 def episode_seed(seed: int, episode: int) -> int:
-    """The seed of one episode of a run; evaluation takes negative numbers of episodes."""
+    """Return the seed of one episode of a run. Evaluation uses negative episode numbers."""
     return int(np.random.SeedSequence((seed, episode + (1 << 32))).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -125,7 +127,9 @@ def train(
 
 
 def evaluate(agent: Learner, environment: Episodes, *, seed: int, episodes: int = 1) -> float:
-    """Mean reward per control step of an active flow, without exploration, on episodes kept for it."""
+    """Return the mean reward per control step of an active flow, without exploration, on held-out
+    episodes.
+    """
     total, count = 0.0, 0
     for episode in range(episodes):
         seen = environment.reset(episode_seed(seed, -1 - episode))

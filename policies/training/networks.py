@@ -18,7 +18,7 @@ from ltp_switcher.policies.runtime.inference import Layer
 
 
 class SequenceNetwork(nn.Module):
-    """Base of all networks here; `state_size` is 0 for one without memory."""
+    """Base of all networks over sequences. `state_size` is 0 for a network without memory."""
 
     state_size: int
 
@@ -27,7 +27,7 @@ class SequenceNetwork(nn.Module):
 
         Args:
             inputs: shape (batch, steps, inputs).
-            state: before the first step, shape (batch, state_size).
+            state: state before the first step, shape (batch, state_size).
 
         Returns:
             Outputs, shape (batch, steps, outputs), and the state after the last step.
@@ -36,7 +36,7 @@ class SequenceNetwork(nn.Module):
 
 
 class Stack(SequenceNetwork):
-    """The layers of `inference.Network`, for training; with no layers, the identity."""
+    """The layers of an `inference.Network` in PyTorch, for training. Without layers it is the identity."""
 
     def __init__(self, inputs: int, layers: Sequence[Layer]) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Stack(SequenceNetwork):
         return x, torch.cat(after, dim=1) if after else state
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The weights as `inference.Network` takes them."""
+        """Return the weights in the form that `inference.Network` takes."""
         return {
             f"{number}.{name}": getattr(module, name if layer.kind == "dense" else f"{name}_l0")
             .detach()
@@ -82,9 +82,9 @@ class Stack(SequenceNetwork):
 
 
 class PartialView(SequenceNetwork):
-    """An actor that sees the first `seen` values of an observation: the ones that a flow can know.
+    """An actor that sees only the first `seen` values of an observation, which a flow can know.
 
-    Critics, which only training needs, may then be shown the truth behind it.
+    Critics, which only training needs, may see the true values that follow.
     """
 
     def __init__(self, stack: Stack, seen: int) -> None:
@@ -100,10 +100,10 @@ class PartialView(SequenceNetwork):
 
 
 def stack_of(actor: SequenceNetwork) -> Stack:
-    """The stack behind a `PartialView`, which is exported: critics alone see more.
+    """Return the actor's stack for the export, taken out of a `PartialView` if there is one.
 
     Raises:
-        TypeError: it is another kind of actor.
+        TypeError: the actor is of another kind.
     """
     if not isinstance(actor, PartialView):
         raise TypeError(f"an agent of another trainer: {type(actor).__name__}")
@@ -132,17 +132,19 @@ class Critic(nn.Module):
 
     @property
     def state_size(self) -> int:
-        """Values that the trunk carries from step to step."""
+        """Number of values that the trunk carries from step to step."""
         return self.trunk.state_size
 
     def features(self, observations: Tensor, previous: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the trunk: (batch, steps, …) to features (batch, steps, F) and the state after them."""
+        """Run the trunk over (batch, steps, …); return features, shape (batch, steps, F), and the final
+        state.
+        """
         inputs = torch.cat((observations, previous), dim=2) if self._recurrent else observations
         outputs: tuple[Tensor, Tensor] = self.trunk(inputs, state)
         return outputs
 
     def value(self, features: Tensor, actions: Tensor) -> Tensor:
-        """Q of each step, shape (batch, steps)."""
+        """Return Q of each step, shape (batch, steps)."""
         joined = torch.cat((features, actions), dim=2)
         value: Tensor = self.head(joined, joined.new_zeros(len(joined), 0))[0]
         return value[..., 0]

@@ -15,7 +15,7 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Sequences:
-    """A batch of sequences of T transitions, which have T + 1 frames; (batch, T + 1, …) each.
+    """A batch of sequences of T transitions, with T + 1 frames each; arrays have the shape (batch, T + 1, …).
 
     Frame k holds the view at time k: `observations`, the `actions` and `rewards` of the step that led
     there. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1].
@@ -32,7 +32,10 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Frame:
-    """The view of n slots at one time, (n, …) each; see `Sequences`. `active`: the slot's flow was there."""
+    """The data of n slots at one time, arrays of shape (n, …); see `Sequences`.
+
+    `active` says whether the slot's flow was sending.
+    """
 
     observations: Array
     actions: Array
@@ -42,7 +45,7 @@ class Frame:
 
 
 class Replay:
-    """The last `capacity` sequences; sampling is uniform."""
+    """Stores the last `capacity` sequences, which are sampled uniformly."""
 
     def __init__(self, capacity: int, steps: int, observation: int, action: int, state: int) -> None:
         frames = steps + 1
@@ -61,7 +64,7 @@ class Replay:
         return self._count
 
     def add(self, sequences: Sequences) -> None:
-        """Add a batch; the oldest make room."""
+        """Add a batch. It replaces the oldest sequences if the replay is full."""
         n = len(sequences.states)
         slots = (self._next + np.arange(n)) % self._capacity
         for name, array in self._arrays.items():
@@ -75,7 +78,7 @@ class Replay:
         return Sequences(**{name: array[slots] for name, array in self._arrays.items()})
 
     def dump(self) -> dict[str, NDArray[np.generic]]:
-        """Everything, for a checkpoint."""
+        """Return all contents, for a checkpoint."""
         counts = np.array([self._next, self._count])
         return {"counts": counts, **{name: array[: self._count] for name, array in self._arrays.items()}}
 
@@ -110,7 +113,7 @@ class Recorder:
         self._age: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def begin(self) -> None:
-        """A new episode begins: forget the frames of the last one."""
+        """Begin a new episode, and forget the frames of the last episode."""
         self._kept.clear()
         self._seen = 0
         self._age = np.zeros(0, np.int64)

@@ -52,7 +52,7 @@ class Td3Config:
     burn_in: int = 0
     stride: int = 1
     starts: bool = False
-    """Learn from flows' first decisions, too, as sequences of their own without a burn-in."""
+    """Whether to learn from flows' first decisions, too, in separate sequences without a burn-in."""
     replay: int = 100_000
     target_rate: float = 0.005
     policy_delay: int = 2
@@ -60,27 +60,27 @@ class Td3Config:
     smoothing_clip: float = 0.5
     exploration: float = 0.1
     trace: float = 0.0
-    """λ of the critics' returns. Where one action moves little, one step's reward shows nothing of it, and
-    values that are only bootstrapped take long to; R2D2 uses several steps for the same reason."""
+    """λ of the critics' returns. If one action has little effect, the reward of one step shows nothing of it,
+    and bootstrapped values show it late. R2D2 uses several steps for the same reason."""
     random_frames: int = 0
-    """Frames of a run that are acted at random first, uniform in ±1."""
+    """Number of first frames of a run with random actions, uniform within ±1."""
     hold: int = 1
-    """Frames for which a slot's exploration stays the same, on average. Where one action moves little,
-    independent ones cancel out, and nothing is learned of where a persistent one would lead."""
+    """Mean number of frames for which a slot's exploration noise stays the same. If one action has little
+    effect, independent noise cancels out, and the effect of a persistent change is never learned."""
     critics_first: int = 0
-    """First gradient steps that are the critics' alone: an actor that follows them from the start may end in
-    a corner before they know better."""
+    """Number of first gradient steps that train the critics alone. An actor that follows untrained critics
+    may get stuck at extreme actions."""
     average: float = 0.998
-    """Share of the running average of the actor's weights that a step keeps. The average acts without
-    exploration and is exported: from step to step a single actor's behaviour still jumps."""
+    """Share of the old running average of the actor's weights that remains after a step. The average acts
+    without exploration and is exported, because the behaviour of a single step's actor still jumps."""
     gradient_clip: float = 10.0
     action_weight: float = 0.0
-    """Weight of the actions' squares in the actor's loss: it keeps tanh out of where it is flat, and
-    reactions no stronger than they pay."""
+    """Weight of the squared actions in the actor's loss. It keeps tanh out of saturation and avoids
+    needlessly strong reactions."""
 
 
 class Td3:
-    """The agent. Actions are within ±1.
+    """The TD3 agent. Actions are within ±1.
 
     Args:
         actor: outputs within ±1, shape (batch, steps, action_size).
@@ -89,7 +89,7 @@ class Td3:
         trunk: the critics' layers over the history, empty for a feed-forward critic.
         head: the critics' layers after the action has joined.
         config: hyperparameters.
-        seed: seed of everything random here; also seeds PyTorch's generator.
+        seed: seed of all random numbers, including PyTorch's generator.
         device: where to compute.
     """
 
@@ -136,14 +136,14 @@ class Td3:
         return Critic(observation_size, action_size, trunk, head)
 
     def begin(self, slots: int) -> None:
-        """A new episode with so many slots: forget the flows of the last one."""
+        """Start a new episode with this number of slots, and forget the flows of the last episode."""
         self._states = torch.zeros(slots, self.actor.state_size, device=self.device)
         self._actions = np.zeros((slots, self._action_size), np.float32)
         self._noise = np.zeros((slots, self._action_size))
         self._recorder.begin()
 
     def act(self, seen: Transition, *, explore: bool = True) -> Array:
-        """Record the observations, while exploring, and choose the actions, shape (slots, action_size)."""
+        """Choose the actions, shape (slots, action_size), and record the observations if `explore` is set."""
         if explore:
             self._record(seen)
         actor = self.actor if explore else self.average
@@ -180,7 +180,7 @@ class Td3:
         self._recorder.add(Frame(seen.observations, self._actions, seen.rewards, states, seen.active))
 
     def learn(self, updates: int) -> dict[str, float]:
-        """Do gradient steps; returns mean losses. Nothing happens until there is one batch to learn from."""
+        """Do gradient steps and return the mean losses. Until the replay holds one batch, nothing happens."""
         if len(self.replay) < self.config.batch:
             return {}
         losses: dict[str, list[float]] = {"critic_loss": [], "actor_loss": []}
@@ -277,7 +277,7 @@ class Td3:
         optimiser.step()
 
     def state_dict(self) -> dict[str, dict[str, object]]:
-        """All that learning depends on but the replay; between episodes nothing else matters."""
+        """Return the state of the learning without the replay. Between episodes there is no other state."""
         return {
             "actor": self.actor.state_dict(),
             "average": self.average.state_dict(),

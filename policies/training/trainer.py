@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of a policy's trainer: its description of itself, and the usual answers."""
+"""The base of a policy's trainer: the description that a policy must give, with defaults."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ A = TypeVar("A", bound=Learner)
 
 
 class Trainer(ABC, Generic[A]):
-    """A policy, as `command.run` trains it. `A` is its kind of agent, `Td3` or `Dqn`."""
+    """The description of a policy that `command.run` trains. `A` is the type of its agent, `Td3` or `Dqn`."""
 
     name: str
-    """Name of the policy or its variant, of which the weights and the card have theirs."""
+    """Name of the policy or its variant. The files of the weights and the card have the same name."""
     schedule: Schedule
-    """A full training; `--episodes` shortens it."""
+    """Schedule of a full training, which `--episodes` shortens."""
     limits: tuple[str, ...]
-    """Sentences for the card: where the policy has not been trained, or is known to fail."""
+    """Sentences for the card about conditions in which the policy was not trained or is known to fail."""
     judged_seed: int
     """Seed of the episodes that judge the trained agent."""
     judged_episodes: int = 1
 
     @abstractmethod
     def environment(self) -> Episodes:
-        """Build the training environment. Episodes differ by the seeds that the loop draws, not by this."""
+        """Build the training environment. The loop draws the seeds by which the episodes differ."""
 
     def validation(self) -> Episodes:
         """Build the environment on which the best episode's weights are chosen."""
@@ -49,25 +49,27 @@ class Trainer(ABC, Generic[A]):
         """Build a fresh agent."""
 
     def evaluate(self, agent: A) -> Mapping[str, float]:
-        """Judge the trained agent, without exploration, on links kept for it; must have "reward"."""
+        """Judge the trained agent without exploration on held-out links. The figures must include
+        "reward".
+        """
         reward = evaluate(agent, self.judged(), seed=self.judged_seed, episodes=self.judged_episodes)
         return {"reward": reward}
 
     def score(self, agent: A, reward: float) -> float:
-        """The score that chooses the best episode and the best seed, given the reward on held-out links."""
+        """Return the score that chooses the best episode and seed, given the reward on held-out links."""
         return reward
 
     @abstractmethod
     def networks(self, agent: A) -> Networks:
-        """The networks to export, by name: layers and arrays, as `Stack` has them."""
+        """Return the networks to export by name, each as the layers and arrays of a `Stack`."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, object]:
-        """Hyperparameters, region and roster, for the card."""
+        """Return hyperparameters, region and roster for the card."""
 
 
 class ActorTrainer(Trainer[Td3]):
-    """A trainer of one actor, which sees a part of the critics' observations."""
+    """A trainer of a single actor, which sees a part of the critics' observations."""
 
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
