@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several runs at once. Other processes make them, here or elsewhere, so threads that wait are enough."""
+"""Several runs at once. Other processes make the runs, so this process needs only threads that wait."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def run_batch(
     label: Callable[[Job], str] = lambda job: job.scheme,
     on_done: Callable[[Job, RunResult], None] = lambda job, outcome: None,
 ) -> list[RunResult]:
-    """Make the runs, with progress on `console`; outcomes in order of `jobs`.
+    """Make the runs, show the progress on `console`, and return the outcomes in the order of `jobs`.
 
-    `executor` says where, and is entered; it is this machine by default. The first error, or an interrupt,
-    stops all runs; finished runs stay in the cache. `on_done` gets each run when it is finished, in the
+    `executor`, this machine by default, makes the runs; it is entered here. The first error or an interrupt
+    stops all runs. Finished runs stay in the cache. `on_done` gets each run when it is finished, in the
     caller's thread.
 
     Raises:

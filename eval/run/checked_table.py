@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a scenario's tables with checks: an error names the field, its value and the allowed values."""
+"""Checked reading of a scenario's tables. An error names the field, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
 
 
 class Table:
-    """A TOML table under a path, whose keys are known; reads values with checks that name the field."""
+    """A TOML table at a path with a fixed set of keys. Each read checks the value, and an error names the
+    field.
+    """
 
     def __init__(self, path: str, values: object, keys: Sequence[str]) -> None:
         if not isinstance(values, dict):
@@ -92,7 +94,7 @@ class Table:
         return float(value)
 
     def numbers(self, key: str, most: int) -> tuple[float, ...]:
-        """A list of one to `most` numbers."""
+        """Return a list of one to `most` numbers."""
         values = self.required(key)
         if not isinstance(values, list) or not 1 <= len(values) <= most:
             raise ConfigError(self.field(key), values, f"a list of 1 to {most} numbers")
@@ -113,7 +115,7 @@ class Table:
         return value
 
     def flag(self, key: str) -> bool:
-        """A truth value; false where there is none."""
+        """Return a truth value, which is false if the key is missing."""
         value = self._values.get(key, False)
         if not isinstance(value, bool):
             raise ConfigError(self.field(key), value, "true or false")
@@ -126,7 +128,7 @@ class Table:
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts, none of them empty."""
+        """Return a list of texts, none of which is empty."""
         values = self.required(key)
         if not isinstance(values, list) or not all(isinstance(one, str) and one.strip() for one in values):
             raise ConfigError(self.field(key), values, "a list of texts")

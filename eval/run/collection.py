@@ -30,7 +30,8 @@ from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
 from ltp_switcher.files import write_atomically
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
-"""Paths of each split. The encoder is fitted to the first, stopped by the second, judged by the third."""
+"""Number of paths in each split. The first split fits the encoder, the second stops the fit, and the third
+judges it."""
 
 CAREFUL: Final = ("bbr", "vegas")
 OTHERS: Final = ("cubic", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois")
@@ -53,7 +54,7 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def draw_path(name: str, seed: int, duration_s: float) -> Scenario:
-    """A path drawn from the paper's ranges, with one flow under `mutant`."""
+    """Draw a path from the paper's ranges, with one flow under `mutant`."""
     rng = np.random.default_rng(seed)
 
     def rate_mbps() -> float:
@@ -90,13 +91,13 @@ def draw_path(name: str, seed: int, duration_s: float) -> Scenario:
 
 
 def draw_pool(number: int) -> tuple[str, ...]:
-    """The arms of the path of this number; over the paths, every arm gets its turn equally often."""
+    """Draw the arms of the path with this number. Over all paths, every arm is drawn equally often."""
     turn = np.random.default_rng(number // 3).permutation(OTHERS)
     return (*CAREFUL, *(str(arm) for arm in turn[3 * (number % 3) : 3 * (number % 3) + 3]))
 
 
 def draw_paths(duration_s: float, seed: int) -> list[tuple[str, Scenario]]:
-    """All paths with their split, in the order in which they are collected: the splits grow together."""
+    """Draw all paths with their splits, in the order of collection, in which all splits grow together."""
     order = sorted(((i + 0.5) / count, split, i) for split, count in SPLITS.items() for i in range(count))
     return [
         (split, draw_path(f"{split}-{index:02d}", seed * 1000 + number, duration_s))

@@ -21,7 +21,8 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
 COLUMNS: Final = ("at_us", "bytes", "first_us", "done_us")
-"""Header of `requests.csv`: when a request came, its bytes, when the first and the last file were there."""
+"""Header of `requests.csv`: a request's time, its bytes, and the times at which its first and last file were
+complete."""
 ALL: Final = "all"
 CLASSES: Final[Mapping[str, tuple[float, float]]] = {
     ALL: (0.0, math.inf),
@@ -29,7 +30,7 @@ CLASSES: Final[Mapping[str, tuple[float, float]]] = {
     "100 KB to 1 MB": (100.0, 1000.0),
     "from 1 MB": (1000.0, math.inf),
 }
-"""Classes of requests by size: from, and below, in KB."""
+"""Classes of requests by size, each with its lower bound (included) and upper bound (excluded), in KB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,11 @@ class Completions:
     at_s: Floats
     kilobytes: Floats
     took_s: Floats
-    """Time from the request to its last byte, the connection's start included; infinite where it never
-    came."""
+    """Time from the request to its last byte in seconds, including the connection's start; infinite if the
+    byte never came."""
 
     def of(self, name: str) -> Floats:
-        """The times of the requests of a class, shape (n,), seconds."""
+        """Return the completion times of the requests of a class in seconds, shape (n,)."""
         low, high = CLASSES[name]
         chosen: Floats = self.took_s[(self.kilobytes >= low) & (self.kilobytes < high)]
         return chosen
@@ -51,7 +52,7 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Times of the requests at these ranks of completion times; infinite where the end never came."""
+    """Completion times in seconds at three quantiles; infinite if those requests never completed."""
 
     count: int
     p50_s: float
@@ -61,7 +62,7 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A flow beside the requests; `rtt_p50_ms` is the median of its RTT."""
+    """A flow beside the requests. `rtt_p50_ms` is the median of the flow's RTT."""
 
     scheme: str
     throughput_mbps: float
@@ -86,7 +87,7 @@ class VideoSummary:
 
 @dataclass(frozen=True, slots=True)
 class RequestSummary:
-    """The requests of one run; `loss` is the share of the server's packets, 0..1."""
+    """The requests of one run. `loss` is the lost share of the server's packets, 0..1."""
 
     kind: str
     scheme: str
@@ -94,7 +95,7 @@ class RequestSummary:
     megabytes: float
     loss: float
     completion: Mapping[str, Quantiles]
-    """Quantiles by class; a class without a request is missing."""
+    """Quantiles of completion times by class. A class without a request is missing."""
     beside: tuple[Beside, ...]
     video: VideoSummary | None = None
 
@@ -117,13 +118,13 @@ def read_completions(text: str) -> Completions:
 
 
 def quantiles(took_s: Floats) -> Quantiles:
-    """The quantiles of completion times, shape (n,); `took_s` must not be empty."""
+    """Return the quantiles of completion times `took_s`, shape (n,), which must not be empty."""
     p50_s, p95_s, p99_s = np.quantile(took_s, (0.5, 0.95, 0.99), method="inverted_cdf").tolist()
     return Quantiles(took_s.size, p50_s, p95_s, p99_s)
 
 
 def by_class(runs: Sequence[Completions]) -> dict[str, Quantiles]:
-    """The quantiles of all runs together, by class."""
+    """Return the quantiles of the requests of all runs together, by class."""
     times = {name: np.concatenate([run.of(name) for run in runs]) for name in CLASSES}
     return {name: quantiles(took_s) for name, took_s in times.items() if took_s.size}
 

@@ -33,7 +33,7 @@ CROSS_KEYS: Final = ("short", "on_off")
 
 @dataclass(frozen=True, slots=True)
 class ShortFlows:
-    """Downloads that come at random; the module's text tells the fields."""
+    """Downloads that come at random. The module's text describes the fields."""
 
     per_s: float
     smallest_kb: float
@@ -41,7 +41,7 @@ class ShortFlows:
     shape: float = 1.2
 
     def draw(self, duration_s: float, seed: int) -> Iterator[tuple[float, int]]:
-        """Yield the time of each download, s, and its bytes."""
+        """Yield the time of each download in seconds, and its bytes."""
         rng = np.random.default_rng((seed, _SHORT_STREAM))
         least = (self.smallest_kb / self.largest_kb) ** self.shape
         at_s = 0.0
@@ -52,14 +52,18 @@ class ShortFlows:
 
 @dataclass(frozen=True, slots=True)
 class OnOff:
-    """Packets at a constant rate that come and go; the module's text tells the fields."""
+    """Packets at a constant rate, sent in periods with silences between. The module's text describes the
+    fields.
+    """
 
     rate_mbps: float
     on_s: float
     off_s: float
 
     def draw(self, duration_s: float, seed: int) -> Iterator[tuple[float, float]]:
-        """Yield the begin and the end of each time of sending, s. The first time of all is a silence."""
+        """Yield the begin and the end of each period of sending, in seconds. Before the first period is a
+        silence.
+        """
         rng = np.random.default_rng((seed, _ON_OFF_STREAM))
         at_s = 0.0
         while (begin_s := at_s + float(rng.exponential(self.off_s))) < duration_s:
@@ -69,13 +73,13 @@ class OnOff:
 
 @dataclass(frozen=True, slots=True)
 class Cross:
-    """The cross traffic of a scenario: one of the two at least."""
+    """The cross traffic of a scenario: downloads, on-off packets, or both."""
 
     short: ShortFlows | None = None
     on_off: OnOff | None = None
 
     def faster(self, factor: float) -> Cross:
-        """Return it with the lengths of sending and silence divided by `factor`."""
+        """Return the cross traffic with the lengths of sending and silence divided by `factor`."""
         if self.on_off is None:
             return self
         of = self.on_off
@@ -86,7 +90,8 @@ def parse_cross(table: Table) -> Cross:
     """Check the table `[cross]` of a scenario.
 
     Raises:
-        ConfigError: it names the field's path, its value and the allowed values.
+        ConfigError: a value breaks a rule; the error names the field's path, its value and the allowed
+            values.
     """
     if not any(key in table for key in CROSS_KEYS):
         raise ConfigError("cross", None, f"tables {' and '.join(CROSS_KEYS)}, one at least")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's settings in a scenario: sections and keys of its configuration file.
 
-The policy and the seed are no settings of a scenario: the scheme and the run have them.
+A scenario cannot set the policy and the seed: the scheme sets the policy, and the run the seed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ltp_switcher.daemon.settings.rules import Value
 from ltp_switcher.errors import ConfigError
 
 Settings = tuple[tuple[str, Value], ...]
-"""Pairs of `section.key` and value, sorted."""
+"""Sorted pairs of `section.key` and value."""
 
 _NOT_OURS: Final = {
     "daemon.policy": "no key here: the scheme says it",
@@ -25,7 +25,7 @@ _NOT_OURS: Final = {
 
 
 def parse_table(document: Mapping[str, object]) -> Settings:
-    """Settings from tables as the daemon's configuration file has them.
+    """Return the settings in tables that have the form of the daemon's configuration file.
 
     Raises:
         ConfigError: it names the key, its value and the allowed values.
@@ -34,7 +34,7 @@ def parse_table(document: Mapping[str, object]) -> Settings:
 
 
 def parse_assignments(texts: Sequence[str]) -> Settings:
-    """Settings from texts `section.key=value`; lists are separated by commas.
+    """Return the settings in texts `section.key=value`, in which commas separate the items of lists.
 
     Raises:
         ConfigError: as `parse_table`.
@@ -43,12 +43,12 @@ def parse_assignments(texts: Sequence[str]) -> Settings:
 
 
 def merged(settings: Settings, over: Settings) -> Settings:
-    """`settings`, overridden by `over`."""
+    """Return `settings` with the values of `over` in place of its own."""
     return tuple(sorted({**dict(settings), **dict(over)}.items()))
 
 
 def to_config(settings: Settings) -> str:
-    """The text of a configuration file with these settings."""
+    """Return the text of a configuration file with these settings."""
     lines = []
     for section, entries in itertools.groupby(settings, key=lambda item: item[0].partition(".")[0]):
         lines.append(f"[{section}]")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of this machine make runs, or the workers of a Dask cluster.
+"""Executors of runs: processes of this machine, or the workers of a Dask cluster.
 
-Wherever it was made, a run is kept in this machine's cache, by the hash of its inputs.
+A run is kept in this machine's cache by the hash of its inputs, wherever it was made.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.results import Job
 
 WAITING_MAX: Final = 256
-"""Runs that a cluster is asked for at a time."""
+"""Number of runs that a cluster is asked for at a time."""
 
 
 class Executor(Protocol):
-    """A place that makes runs, while it is entered.
+    """An executor of runs, used as a context manager.
 
     Attributes:
-        parallel: number of runs that it makes side by side.
-        waiting: number of runs to ask it for at a time.
+        parallel: number of runs that the executor makes side by side.
+        waiting: number of runs to ask the executor for at a time.
     """
 
     @property
@@ -52,7 +52,7 @@ class Executor(Protocol):
 
 
 class Here:
-    """Processes of this machine: so many side by side, by default one for each CPU that this one may use."""
+    """Processes of this machine, by default one for each CPU that the caller may use."""
 
     def __init__(self, parallel: int | None = None) -> None:
         self.parallel = self.waiting = parallel or default_parallel()
@@ -69,7 +69,7 @@ class Here:
         return job.make(on_sample)
 
     def stop(self) -> None:
-        """Nothing: each run ends at its next sample."""
+        """Do nothing, because each run ends at its next sample."""
 
 
 class OnCluster:
@@ -106,7 +106,9 @@ class OnCluster:
 
 
 def executor_of(jobs: int, cluster: str | None) -> Executor:
-    """The cluster where an address is given, else this machine with `jobs` labs; raises as `Cluster`."""
+    """Return a cluster's executor if an address is given, else this machine's with `jobs` labs. Raises as
+    `Cluster`.
+    """
     return Here(jobs) if cluster is None else OnCluster(cluster)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results in the repository: of runs of the kernel's own protocols on the suite's paths.
+"""Results that the repository keeps: runs of the kernel's own protocols on the suite's paths.
 
 Such a run depends on the path, the lab and the kernel alone, so its results outlive every change of the
 daemon. The files are `suite/kept/<set>/<path>/<scheme>-<seed>-<kernel>.<fingerprint>.zip`. Each has the raw
@@ -26,10 +26,10 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def read(fingerprint: str, names: Sequence[str]) -> dict[str, bytes] | None:
-    """The files `names` of the run with this fingerprint, or None if it is not kept.
+    """Return the files `names` of the run with this fingerprint, or None if the run is not kept.
 
     Raises:
-        ArtifactError: its file is damaged.
+        ArtifactError: the run's file is damaged.
     """
     path = _by_fingerprint(FOLDER).get(fingerprint)
     if path is None:
@@ -44,13 +44,13 @@ def read(fingerprint: str, names: Sequence[str]) -> dict[str, bytes] | None:
 
 
 def write(place: str, fingerprint: str, files: Mapping[str, bytes], made: Mapping[str, str]) -> Path:
-    """Keep a run's files; results of an earlier fingerprint at the same place go.
+    """Keep a run's files. They replace results of an earlier fingerprint at the same place.
 
     Args:
         place: `<set>/<path>/<scheme>-<seed>-<kernel>`.
         fingerprint: fingerprint of the run.
         files: by name.
-        made: what made them.
+        made: the command and the revision that made them.
 
     Raises:
         ArtifactError: the file cannot be written.

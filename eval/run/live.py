@@ -20,7 +20,7 @@ from rich.text import Text
 from ltp_switcher.eval.run.style import colour
 
 TABLE_MAX: Final = 16
-"""More runs than this, and only those under way are shown, and no lines between start and end."""
+"""Number of runs above which only the runs under way are shown, without lines between start and end."""
 ENDED: Final = ("done", "cached", "stopped", "failed")
 _LINE_EVERY: Final = 0.125
 """Share of a run between two plain lines about it."""
@@ -28,7 +28,7 @@ _LINE_EVERY: Final = 0.125
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A run's first flow as it stands `t_s` virtual seconds into the run; NaN where nothing is known.
+    """The state of a run's first flow `t_s` virtual seconds into the run. Unknown values are NaN.
 
     `arm` holds the flow at this moment; `reward` is Eq. 1 over the sample's own interval.
     """
@@ -54,7 +54,7 @@ class _Run:
 
 
 class Board:
-    """Progress of several runs, kept by their index; safe to update from several threads.
+    """The progress of several runs by index, which several threads may update.
 
     Use it as a context manager. On a terminal it redraws a table a few times a second. Elsewhere it
     writes a line when a run starts and ends. With few runs it also writes one at every eighth of a run.

@@ -42,7 +42,7 @@ def _fill_forward(values: Floats) -> Floats:
 
 
 def utilisation(goodput_mbps: ArrayLike, capacity_mbps: ArrayLike) -> float:
-    """Share of the link's capacity that came out as goodput, over bins of equal length.
+    """Return goodput as a share of the link's capacity, over bins of equal length.
 
     Both arguments have shape (bins,): the goodput summed over the flows, and the link's capacity.
     Headers use capacity too, so full-sized segments reach about 0.96 at most.
@@ -54,7 +54,7 @@ def utilisation(goodput_mbps: ArrayLike, capacity_mbps: ArrayLike) -> float:
 def harm_more_is_better(solo: float, shared: float) -> float:
     """Harm to a metric such as throughput, §6.4: (x - y) / x, at least 0.
 
-    `solo` is the flow's performance x alone, `shared` its performance y beside the other flow.
+    `solo` is the flow's performance x alone. `shared` is the same flow's performance y beside the other flow.
     """
     return max(0.0, (solo - shared) / solo) if solo > 0 else 0.0
 
@@ -65,7 +65,8 @@ def harm_less_is_better(solo: float, shared: float) -> float:
 
 
 def histogram_quantile(upper_edges: ArrayLike, counts: ArrayLike, quantile: float) -> float:
-    """Quantile of samples that were counted in bins, linear within the bin; NaN without samples.
+    """Return a quantile of samples that were counted in bins, interpolated linearly within the bin; NaN
+    without samples.
 
     Args:
         upper_edges: each bin's upper edge, ascending, shape (bins,); the first bin begins at 0.
@@ -85,7 +86,7 @@ def histogram_quantile(upper_edges: ArrayLike, counts: ArrayLike, quantile: floa
 
 
 def arm_share(arms: Sequence[str]) -> dict[str, float]:
-    """Fraction of the bins that each arm held, the largest first; sums to 1 where there are bins."""
+    """Return the fraction of the bins that each arm held, the largest first. The fractions sum to 1."""
     return {
         arm: n / len(arms) for arm, n in sorted(Counter(arms).items(), key=lambda item: (-item[1], item[0]))
     }

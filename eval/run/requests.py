@@ -46,17 +46,19 @@ REQUEST_KEYS: Final = ("kind", "scheme", *_RANDOM_KEYS, "stop_s", *_VIDEO_KEYS, 
 VIDEO: Final = "video"
 TRAFFIC: Final = "traffic"
 SESSIONS: Final = ("kept", VIDEO)
-"""Kinds whose client has one connection for good."""
+"""Kinds of requests whose client keeps one connection for the whole run."""
 BITRATES_MAX: Final = 16
 START_JITTER_US: Final = 10_000
-"""A player starts up to so much after the run, drawn from the seed, so that seeds differ."""
+"""Largest delay of a player's start in µs. The delay is drawn from the seed, so that seeds differ."""
 KB: Final = 1000
-"""Bytes of a kilobyte."""
+"""Number of bytes in a kilobyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of request: files beside the first, connections at most, and sizes if the scenario says none."""
+    """A kind of request: number of files beside the first, largest number of connections, and default
+    sizes.
+    """
 
     objects: int
     connections: int
@@ -77,18 +79,18 @@ _OWN_KEYS: Final[Mapping[str, tuple[str, ...]]] = {VIDEO: _VIDEO_KEYS, TRAFFIC: 
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """A video player; the module's text tells the fields."""
+    """A video player. The module's text describes the fields."""
 
     chunk_s: float
     buffer_s: float
     bitrates_mbps: tuple[float, ...]
 
     def chunk_kb(self, bitrate_mbps: float) -> float:
-        """Size of a chunk of this bitrate."""
+        """Return the size in KB of a chunk of this bitrate."""
         return bitrate_mbps * 1e6 / 8 * self.chunk_s / KB
 
     def plan(self, stop_s: float, seed: int) -> str:
-        """The player's plan for a run of this seed, a line as `guest/session.c` reads it."""
+        """Return the player's plan for a run of this seed, as a line that `guest/session.c` reads."""
         start_us = int(np.random.default_rng(seed).integers(START_JITTER_US))
         times_us = (round(time_s * 1e6) for time_s in (stop_s, self.chunk_s, self.buffer_s))
         rates_bps = (round(rate * 1e6) for rate in self.bitrates_mbps)
@@ -97,7 +99,7 @@ class Video:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests of a scenario; the module's text tells the fields.
+    """The requests of a scenario. The module's text describes the fields.
 
     With a video, the sizes are those of its smallest and largest chunk, and `per_s` is the rate of a player
     that never waits. With traffic, `per_s` is 0, as each path has a rate of its own.
@@ -115,7 +117,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One download or page: when it is asked for, and the sizes of its files, the document first."""
+    """One download or page: the time of its request, and the sizes of its files, the document first."""
 
     at_us: int
     sizes_bytes: tuple[int, ...]
@@ -125,7 +127,8 @@ def parse_requests(table: Table, duration_s: float) -> Requests:
     """Check the table `[requests]` of a scenario of this duration.
 
     Raises:
-        ConfigError: it names the field's path, its value and the allowed values.
+        ConfigError: a value breaks a rule; the error names the field's path, its value and the allowed
+            values.
     """
     kind = table.text("kind")
     if kind not in KINDS:
@@ -164,7 +167,7 @@ def _video(table: Table) -> Video:
 
 
 def draw_requests(requests: Requests, seed: int) -> list[Request]:
-    """The requests of a run of this seed, in order of time: the same for every scheme."""
+    """Draw the requests of a run of this seed, in order of time. They are the same for every scheme."""
     rng = np.random.default_rng(seed)
     low, high = np.log(requests.smallest_kb * KB), np.log(requests.largest_kb * KB)
     drawn = []

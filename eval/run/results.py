@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs and their results, kept by the hash of their inputs, of which a run in the lab is a pure function.
+"""Runs and their results, kept by the hash of the inputs. A run in the lab is a pure function of its inputs.
 
 `$LTP_CACHE/results/<fingerprint>/` holds the lab's raw files and `run.json`. A folder appears there
 whole or not at all, so an interrupted run leaves nothing behind. Summaries are computed anew each
@@ -52,9 +52,10 @@ RECORD: Final = "run.json"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to make; `scenario` has the schemes. `kernel` is the lab's series; mahimahi has the host's.
+    """One run to make. `scenario` has the schemes. `kernel` is the lab's kernel series; mahimahi uses the
+    host's kernel.
 
-    `daemon` says where the lab runs it, for schemes that need one; see `Place`.
+    `daemon` says where the lab runs the daemon, for schemes that need one; see `Place`.
     """
 
     scenario: Scenario
@@ -65,7 +66,7 @@ class Job:
 
     @property
     def scheme(self) -> str:
-        """Scheme by which runs of a scenario are told apart; see `Scenario.scheme`."""
+        """Scheme that distinguishes the runs of a scenario; see `Scenario.scheme`."""
         return self.scenario.scheme
 
     def fingerprint(self) -> str:
@@ -86,7 +87,7 @@ class Job:
 
     @property
     def raw_files(self) -> tuple[str, ...]:
-        """Names of the raw files that its run leaves."""
+        """Names of the raw files that the run leaves."""
         if self.engine == "mahimahi":
             return HOST_FILES
         if self._has_traffic:
@@ -149,7 +150,7 @@ class RunResult:
         return read_totals((self.folder / "flows.json").read_text())
 
     def kept_files(self) -> dict[str, bytes]:
-        """Read the run's files, as `kept` has them."""
+        """Read the run's files in the form that `kept` takes."""
         return {name: (self.folder / name).read_bytes() for name in (*self.job.raw_files, RECORD)}
 
     def export(self, out: Path) -> None:
@@ -163,7 +164,7 @@ class RunResult:
 def run_job(job: Job, *, use_cache: bool, make: Callable[[Job], RunFiles] | None = None) -> RunResult:
     """Make a run, or take its results from the cache; a new result is always kept there.
 
-    `make` makes it; `Job.make` by default.
+    `make` makes the run; the default is `Job.make`.
 
     Raises:
         ConfigError: the scenario cannot run.
@@ -181,7 +182,7 @@ def run_job(job: Job, *, use_cache: bool, make: Callable[[Job], RunFiles] | None
 
 
 def is_made(job: Job) -> bool:
-    """Whether the results of a run in the lab are there, in the cache or in the repository.
+    """Return whether the cache or the repository has the results of a run in the lab.
 
     Raises:
         ConfigError, LabError: as `Job.fingerprint`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Habits of real paths, as tables of a scenario's link.
+"""Effects of real paths, as tables of a scenario's link: random walk, handovers, burst losses, slow way back.
 
     [link.walk]               # the RTT walks at random above rtt_ms
     every_s = 0.2             # it moves so often,
@@ -40,12 +40,12 @@ from ltp_switcher.eval.run.checked_table import Table
 
 ROAD_KEYS: Final = ("walk", "handover", "burst_loss", "back")
 SILENT_MBPS: Final = 1e-6
-"""Rate of the link in a silence. `link/labpaths.h` knows it as silence."""
+"""Rate in Mbit/s that stands for a silence of the link. `link/labpaths.h` recognises it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A random walk of the RTT; the module's text tells the fields."""
+    """A random walk of the RTT. The module's text describes the fields."""
 
     every_s: float
     step_ms: float
@@ -53,9 +53,9 @@ class Walk:
     seed: int = 1
 
     def above_ms(self, count: int) -> Floats:
-        """The RTT above the link's own after 0, 1, … steps of the walk: shape (count,), ms.
+        """Return the RTT minus the link's RTT after 0, 1, … steps of the walk, in ms, shape (count,).
 
-        It begins at 0 and turns back at 0 and at `range_ms`.
+        The walk begins at 0 and turns back at 0 and at `range_ms`.
         """
         moves = np.random.default_rng(self.seed).uniform(-self.step_ms, self.step_ms, max(0, count - 1))
         free = np.concatenate(([0.0], np.cumsum(moves)))
@@ -75,13 +75,13 @@ class Handover:
 
     @property
     def sounds_s(self) -> float:
-        """The time at which the link is heard again, after the handover's silence."""
+        """The time in seconds at which the handover's silence ends."""
         return round(self.at_s + self.silence_ms / 1e3, 6)
 
 
 @dataclass(frozen=True, slots=True)
 class BurstLoss:
-    """Losses after Gilbert and Elliott; all are probabilities."""
+    """Burst losses by the model of Gilbert and Elliott. All fields are probabilities."""
 
     to_bad: float
     to_good: float
@@ -90,7 +90,7 @@ class BurstLoss:
 
     @property
     def mean(self) -> float:
-        """The share of the packets that is lost in the long run."""
+        """The share of packets that are lost in the long run."""
         total = self.to_bad + self.to_good
         return (self.to_good * self.loss_good + self.to_bad * self.loss_bad) / total
 
@@ -107,7 +107,7 @@ class Back:
 
 @dataclass(frozen=True, slots=True)
 class Road:
-    """All of these on one link."""
+    """All effects of the module's text on one link."""
 
     walk: Walk | None = None
     handovers: tuple[Handover, ...] = ()
@@ -115,7 +115,7 @@ class Road:
     back: Back | None = None
 
     def faster(self, factor: float) -> Road:
-        """Return it with all times of its changes divided by `factor`."""
+        """Return the road with the times of all its changes divided by `factor`."""
         walk = self.walk and replace(self.walk, every_s=round(self.walk.every_s / factor, 6))
         handovers = tuple(
             replace(h, at_s=round(h.at_s / factor, 3), silence_ms=round(h.silence_ms / factor, 3))
@@ -125,14 +125,15 @@ class Road:
 
 
 PLAIN: Final = Road()
-"""A link that does none of these."""
+"""A road without any effect."""
 
 
 def parse_road(link: Table, duration_s: float) -> Road:
-    """Check these tables of a link.
+    """Check the tables of a link that the module's text describes.
 
     Raises:
-        ConfigError: it names the field's path, its value and the allowed values.
+        ConfigError: a value breaks a rule; the error names the field's path, its value and the allowed
+            values.
     """
     handovers = tuple(
         _handover(table, duration_s)

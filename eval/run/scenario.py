@@ -65,24 +65,24 @@ from ltp_switcher.eval.run.schemes import check_scheme
 from ltp_switcher.eval.run.series import BIN_S
 
 PACKET_BYTES: Final = 1500
-"""Size in which buffers are counted: one full Ethernet payload."""
+"""Size in bytes of the packets in which buffers are counted: one full Ethernet payload."""
 
 MODEL_TRACE: Final = "model:lte"
-"""Trace name that always means the seeded LTE-like model, whatever trace files there are."""
+"""Name of a trace that always means the seeded LTE-like model, even if trace files exist."""
 
 DROP_TAIL: Final = "drop-tail"
 QUEUES: Final = (DROP_TAIL, "fq_codel", "codel", "pie")
-"""The manager of the bottleneck's queue: none, or a queue discipline of the kernel with its own defaults."""
+"""Names of the bottleneck's queues: drop-tail, or a queue discipline of the kernel with its defaults."""
 
 FLOWS_MAX: Final = 256
 PATHS_MAX: Final = 16
 PATHS_MBPS: Final = 200.0
 """Largest sum of the rates of several paths."""
 PATHS_RTT_MS: Final = 2.0
-"""Least RTT where there are several paths."""
+"""Least RTT in ms if there are several paths."""
 _NAME: Final = re.compile(r"(?!\.)[^/\\\x00-\x1f\x7f]{1,100}")
 LIFE_MIN_S: Final = BIN_S
-"""Shortest life of a flow: with less it may have no bin of its own, and so no results."""
+"""Shortest life of a flow in seconds. A shorter flow may have no bin of its own, and so no results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +217,9 @@ class Scenario:
     link: Link
     flows: tuple[Flow, ...]
     settings: Settings = ()
-    """Settings of the daemon, if the scheme needs one."""
+    """Settings of the daemon, used if the scheme needs a daemon."""
     requests: Requests | None = None
-    """A web server beside the flows, and what its clients ask for."""
+    """The requests to a web server beside the flows; None without a server."""
     paths: tuple[Path, ...] = ()
     cross: Cross | None = None
     """Traffic beside the flows that no result counts."""
@@ -231,7 +231,7 @@ class Scenario:
 
     @property
     def scheme(self) -> str:
-        """The web server's scheme, or else the first flow's: by it, runs of a scenario are told apart."""
+        """The web server's scheme, or else the first flow's. It distinguishes the runs of a scenario."""
         return self.flows[0].scheme if self.requests is None else self.requests.scheme
 
     def need_requests(self) -> Requests:
@@ -346,7 +346,7 @@ def load_scenario(path: pathlib.Path) -> Scenario:
 
 
 def is_path(trace: str) -> bool:
-    """Tell a trace given as a path (it has a slash) from one given by name."""
+    """Return whether a trace is given as a path, which has a slash, and not by name."""
     return "/" in trace
 
 
@@ -354,7 +354,8 @@ def parse_scenario(document: Mapping[str, object]) -> Scenario:
     """Check a parsed TOML document and build the scenario.
 
     Raises:
-        ConfigError: it names the field's path, its value and the allowed values.
+        ConfigError: a value breaks a rule; the error names the field's path, its value and the allowed
+            values.
     """
     root = Table(
         "", document, ("name", "duration_s", "link", "path", "flow", "requests", "cross", "settings")

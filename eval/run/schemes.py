@@ -32,11 +32,11 @@ DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
     "random": "random",
     "epsilon-greedy": "epsilon-greedy",
 }
-"""Schemes in which the daemon chooses the arms of a `mutant` flow, and the daemon's policy. `switcher` is the
-policy that an installed daemon has."""
+"""Schemes in which the daemon chooses the arms of a `mutant` flow, each with the daemon's policy. `switcher`
+uses the default policy of an installed daemon."""
 
 RENAMED: Final[Mapping[str, str]] = {"paper": "paper-preset"}
-"""Names that a scheme had before, with the name that it has now."""
+"""Former names of schemes, each with the present name."""
 
 _ALONE: Final[Settings] = (("learning.baseline", "none"), ("pool.arms", ("bbr", "ltp", "vegas")))
 PRESETS: Final[Mapping[str, Settings]] = {
@@ -44,26 +44,26 @@ PRESETS: Final[Mapping[str, Settings]] = {
     "linucb": (*_ALONE, ("learning.trained_cap", 0.0), ("learning.global_cap", 0.0)),
     "learnt": _ALONE,
 }
-"""Settings of the daemon that belong to such a scheme.
+"""Settings of the daemon that belong to a scheme of `DAEMON_SCHEMES`.
 
-`linucb` and `learnt` choose without the rule. The first begins with nothing, the second with the rewards of
-the paths of the encoder's training data.
-"""
+`linucb` and `learnt` choose without the rule. `linucb` begins without knowledge, `learnt` with the rewards in
+the encoder's training data."""
 
 VARIANTS: Final[Mapping[str, str]] = {
     variant.name: arm for arm in LEARNED_ARMS for variant in declarations()[arm].variants[1:]
 }
-"""The arm of each variant that is not its arm's first."""
+"""The arm of each variant, for all variants except the first of each arm."""
 
 NETWORK_AGENT: Final = "127.0.0.1:9481"
-"""Address of the measurement agent of the lab's link, which listens if a scheme asks one."""
+"""Address of the measurement agent of the lab's link. The agent runs if a scheme needs it."""
 INFORMED: Final[Mapping[str, tuple[str, Settings]]] = {
     "owl-network": ("owl", (("learned.owl_network_urls", (f"http://{NETWORK_AGENT}",)),)),
 }
-"""A learned arm with settings of the daemon of its own: Owl with the network's signals."""
+"""Schemes of a learned arm with special settings of the daemon: Owl with the network's signals."""
 
 BPFTUNE: Final = "bpftune"
-"""Oracle's bpftune chooses: the flow begins with the system's default, as its application sets nothing."""
+"""The scheme in which Oracle's bpftune chooses. The application sets no protocol, so a flow begins with the
+system's default."""
 
 PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
@@ -83,12 +83,12 @@ AVAILABLE: Final = (
     *_NAMED,
     *(f"{prefix}{arm}" for prefix in (PINNED_PREFIX, MEASURED_PREFIX) for arm in KERNEL_ARMS),
 )
-"""All but the constant rates and the schedules, which are without number."""
+"""All schemes except constant rates and schedules, of which there are infinitely many."""
 NAMES: Final = (
     f"{', '.join(_NAMED)}, {PINNED_PREFIX}<one of the first 11>, "
     f"{MEASURED_PREFIX}<one of them>, {FIXED_PREFIX}<Mbit/s>, {SCHEDULE_PREFIX}<arm>@0,<arm>@<s>,..."
 )
-"""The schemes in words."""
+"""The names of the schemes as a text for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class Scheme:
     policy: str | None = None
     """The daemon's policy, None where the flow needs no daemon."""
     variant: str | None = None
-    """Variant of the arm; None for its first."""
+    """Variant of the arm; None for the arm's first variant."""
     settings: Settings = ()
     """Settings that the scheme needs of the daemon."""
     rate_mbps: float | None = None
-    """Rate of a flow that sends at a constant one; None for all others."""
+    """Rate in Mbit/s of a flow that sends at a constant rate; None for all other flows."""
     measured: bool = False
     """Whether somebody asks for the flow's steps although no daemon runs."""
     bpftune: bool = False
@@ -145,7 +145,7 @@ def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
     Args:
         field: names the place in an error.
         name: name of a scheme.
-        more: what is allowed there, too; it may repeat schemes.
+        more: further allowed names, which may repeat schemes.
 
     Raises:
         ConfigError: `name` is unknown, or not available yet; the error carries `field`.

@@ -55,7 +55,9 @@ class FlowSeries:
     arm: tuple[str, ...]
 
     def life(self, start_s: float, stop_s: float) -> Bools:
-        """Mask, shape (bins,), of the bins that begin in [start_s, stop_s), to a tenth of a bin."""
+        """Return a mask, shape (bins,), of the bins that begin in [start_s, stop_s), with a tolerance of a
+        tenth of a bin.
+        """
         slack_s = BIN_S / 10
         mask: Bools = (self.t_s >= start_s - slack_s) & (self.t_s < stop_s - slack_s)
         return mask

@@ -63,9 +63,12 @@ class FlowSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run. `utilisation` as in `metrics`; `jain` as in `jain_index`; `wall_s`: the host's time for it.
+    """The summary of one run.
 
-    With requests, `flows` is empty and `jain` 1: the flows beside the requests are told in `requests`.
+    `utilisation` is defined in `metrics`, and `jain` in `jain_index`. `wall_s` is the host's time for the
+    run.
+
+    With requests, `flows` is empty and `jain` is 1. The flows beside the requests are then in `requests`.
     """
 
     scenario: str

@@ -17,7 +17,7 @@ _SUFFIXES: Final = (".up", ".down")
 
 @dataclass(frozen=True, slots=True)
 class RecordedTrace:
-    """A trace of the folder: how long it is before it repeats, and its mean rate."""
+    """A trace of the folder: its name, its length until it repeats, and its mean rate."""
 
     name: str
     duration_s: float
@@ -56,7 +56,7 @@ def locate_trace(trace: str) -> Path | None:
 
 
 def list_traces(folder: Path) -> tuple[list[RecordedTrace], dict[str, str]]:
-    """Read every trace of a folder, in order of their names; of other files, tell why they are none."""
+    """Read every trace of a folder, in order of the names. For each other file, return why it is no trace."""
     found, unfit = [], {}
     for path in _files(folder):
         try:

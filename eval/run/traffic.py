@@ -43,7 +43,7 @@ _STREAM: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The traffic of a scenario; the module's text tells the fields."""
+    """The traffic of a scenario. The module's text describes the fields."""
 
     flows: int
     load: float
@@ -51,7 +51,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A flow: when it comes, the number of its path, and its size."""
+    """A flow: its start time, the number of its path, and its size."""
 
     at_us: int
     path: int
@@ -59,7 +59,9 @@ class Arrival:
 
 
 def sizes_bytes(shares: ArrayLike, most_bytes: int = LARGEST_BYTES) -> Floats:
-    """The inverse of the distribution of the sizes up to `most_bytes`: shape as given, shares from 0 to 1."""
+    """Return the flow sizes at these shares, 0 to 1, of the distribution up to `most_bytes`, in the shape of
+    the shares.
+    """
     points_bytes, points = np.array(WEB_SEARCH).T
     below = np.interp(most_bytes, points_bytes, points)
     found: Floats = np.interp(np.asarray(shares) * below, points, points_bytes)
@@ -67,7 +69,7 @@ def sizes_bytes(shares: ArrayLike, most_bytes: int = LARGEST_BYTES) -> Floats:
 
 
 def mean_bytes(most_bytes: int = LARGEST_BYTES) -> float:
-    """The mean size of the flows up to `most_bytes`."""
+    """Return the mean size of flows, in bytes, for the distribution up to `most_bytes`."""
     points_bytes, points = np.array(WEB_SEARCH).T
     below = np.interp(most_bytes, points_bytes, points)
     edges = np.append(points_bytes[points_bytes < most_bytes], most_bytes)
@@ -76,12 +78,12 @@ def mean_bytes(most_bytes: int = LARGEST_BYTES) -> float:
 
 
 def most_bytes(rate_mbps: float) -> int:
-    """The largest flow to a path of this rate."""
+    """Return the size in bytes of the largest flow to a path of this rate."""
     return SLOW_BYTES if rate_mbps < SLOW_MBPS else LARGEST_BYTES
 
 
 def draw_traffic(traffic: Traffic, rates_mbps: Sequence[float], seed: int) -> list[Arrival]:
-    """The flows of a run of this seed to paths of these rates, in order of time."""
+    """Draw the flows of a run of this seed to paths of these rates, in order of time."""
     drawn: list[Arrival] = []
     for path, rate_mbps in enumerate(rates_mbps):
         rng = np.random.default_rng((seed, _STREAM, path))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worth of each special case of the rule: the rule without it, over the whole rule, path by path.
+"""The worth of each special case of the rule: the reward without the case over the whole rule's, path by
+path.
 
 A run in the lab is a function of the daemon's decisions. So the records of a run of the whole rule are played
 to a rule that lacks a case: where all decisions are equal, the run without the case would be equal to the
@@ -33,31 +34,31 @@ _POOL: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """A special case, and the rule without it."""
+    """A special case, and the measured effect of leaving it out."""
 
     case: str
     acts_on: Sequence[str]
-    """Paths on which the rule decides otherwise without the case."""
+    """Paths on which the rule's decisions change without the case."""
     ratios: Mapping[str, float]
     """Reward without the case over that of the whole rule, by path; 1 where no decision differs."""
     mean: Mean | None
-    """The geometric mean of the ratios; None where runs are missing."""
+    """The geometric mean of the ratios; None if runs are missing."""
 
 
 def recorded(job: Job) -> Job:
-    """The run of the whole rule that also writes its recording."""
+    """Return the job that runs the whole rule and writes a recording."""
     settings = (("daemon.record", str(recording_of(job))),)
     return replace(job, scenario=job.scenario.with_settings(settings))
 
 
 def recording_of(job: Job) -> Path:
-    """The file of a run's recording."""
+    """Return the file of a run's recording."""
     of = job.scenario
     return cache_dir() / "recordings" / f"{of.name}-{of.duration_s:g}s-{job.seed}-{job.kernel}.npy"
 
 
 def without(job: Job, case: str) -> Job:
-    """The run of the rule without the case."""
+    """Return the job that runs the rule without the case."""
     return replace(job, scenario=job.scenario.with_settings((("rule.without", (case,)),)))
 
 
@@ -69,8 +70,8 @@ def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.ui
         settings: the rule's.
 
     Returns:
-        Its decisions, shape (rows, 4): the arm, and three flags. The path is asked for more; the window is
-        to be small; the arm begins anew.
+        The rule's decisions, shape (rows, 4): the arm and three flags. The flags say that the path is probed
+        for more, that the window shall be small, and that the arm begins anew.
     """
     rule = RuleChooser(_POOL, settings)
     decisions = np.zeros((len(rows), 4), np.uint8)
@@ -82,10 +83,10 @@ def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.ui
 
 
 def told(rows: npt.NDArray[np.void], look_s: float) -> Floats:
-    """The numbers that the rule knows of a flow's path after the first seconds of its recording.
+    """Return the rule's numbers about a flow's path after the first seconds of the flow's recording.
 
     Args:
-        rows: as of `play`, of one flow.
+        rows: as in `play`, of one flow.
         look_s: seconds after the flow's first record.
 
     Returns:
@@ -121,11 +122,11 @@ def steps(
 
 
 def acting(rows: npt.NDArray[np.void], cases: Sequence[str] = CASES) -> list[str]:
-    """The cases without which the rule decides otherwise on a recording of its own.
+    """Return the cases without which the rule's decisions on its own recording change.
 
     Args:
         rows: `ROW_DTYPE`, shape (rows,).
-        cases: those to look at.
+        cases: the cases to test.
 
     Raises:
         ArtifactError: the whole rule decides otherwise than the recording says.
@@ -151,7 +152,7 @@ def worth(
         case: the case.
         acts_on: paths on which a decision differs.
         whole: runs of the whole rule, by path.
-        lacking: runs without the case, by path, of those in `acts_on` that were run.
+        lacking: runs without the case, by path, for the paths of `acts_on` that were run.
     """
     ratios = {path: 1.0 for path in whole if path not in acts_on}
     ratios |= {path: max(LEAST, _reward(lacking[path]) / _reward(whole[path])) for path in lacking}

@@ -25,11 +25,12 @@ class Harm:
     throughput: float
     rtt: float
     own: float | None
-    """Harm to throughput of the other flow's own protocol to a flow of its kind; None if it did not run."""
+    """Harm that the other flow's protocol does to the throughput of a flow of the same protocol; None without
+    that run."""
 
 
 def alone(run: Run) -> list[Job]:
-    """The other flows of a run, each alone on the link; none where the path is not about harm."""
+    """Return jobs with each other flow of a run alone on the link; none if the path is not about harm."""
     job = run.job
     if not run.path.startswith(_BESIDE):
         return []
@@ -37,11 +38,11 @@ def alone(run: Run) -> list[Job]:
 
 
 def harms(made: Sequence[tuple[Run, RunResult]], by_job: Mapping[Job, RunResult]) -> list[Harm]:
-    """The harm of each scheme on each path.
+    """Return the harm of each scheme on each path.
 
     Args:
-        made: the runs; others than those about harm are left out.
-        by_job: the results, those of `alone` among them.
+        made: the runs. Runs that are not about harm are skipped.
+        by_job: the results, including those of the jobs of `alone`.
     """
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     others: dict[str, str] = {}

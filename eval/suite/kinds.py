@@ -27,14 +27,14 @@ USED_BY: Final[Mapping[str, Use]] = {"tuning-kinds": "tuning", "held-out": "held
 """The kinds of each set."""
 DURATION_S: Final = 40.0
 PATHS: Final = 2
-"""Paths of each kind."""
+"""Number of paths of each kind."""
 ACK_BYTES: Final = 52
-"""An ACK with time stamps. A receiver sends one for two packets."""
+"""Size of an ACK with time stamps in bytes. A receiver sends one ACK for two packets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of path: who may look at it, what its paths are like, and why it is in this half."""
+    """One kind of path: its use, a description, and the reason for its half."""
 
     use: Use
     tells: str
@@ -43,7 +43,7 @@ class Kind:
 
 @functools.cache
 def kinds() -> Mapping[str, Kind]:
-    """The kinds of `kinds.toml` by name.
+    """Return the kinds of `kinds.toml` by name.
 
     Raises:
         ConfigError: the file breaks a rule.
@@ -66,7 +66,7 @@ def use_of(path: str) -> str:
 
 
 def holds_out(path: str) -> bool:
-    """Whether nobody chooses by a path of this name, wherever its file is."""
+    """Return whether a path of this name is held out from all choices, wherever its file is."""
     return use_of(path) == "held-out"
 
 
@@ -283,7 +283,7 @@ DRAWN: Final[Mapping[str, Callable[[Draw], Lines]]] = {
     ],
     "policed-walk": _policed_walk,
 }  # fmt: skip
-"""One path drawn, by kind."""
+"""Functions that draw one path, by kind."""
 
 
 def draw_kinds(set_name: str) -> dict[str, str]:

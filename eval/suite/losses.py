@@ -21,10 +21,11 @@ from ltp_switcher.eval.suite.over_time import SETTLE_RTTS, SETTLE_S, START_S, re
 from ltp_switcher.eval.suite.single import SinglePath
 
 CAUSES: Final = ("start", "change", "probe", "aftermath", "wrong arm", "same arm")
-"""The flow's first seconds; the time that an arm may take after a change of the path; stays of an arm that
-end soon; the time after a switch; an arm that is not the path's best; and the best arm itself."""
+"""Causes of loss, in order: the flow's first seconds; the time that an arm may take after a change of the
+path; stays of an arm that end soon; the time after a switch; an arm that is not the path's best; the best arm
+itself."""
 PROBE_S: Final = 3.0
-"""A stay that ends so soon, between two others, was a probe."""
+"""Longest stay of an arm between two other arms, in seconds, that counts as a probe."""
 AFTERMATH_S: Final = 1.0
 
 
@@ -41,7 +42,7 @@ class Losses:
 
 
 def losses(paths: Mapping[str, SinglePath]) -> dict[str, list[Losses]]:
-    """The losses of every scheme, by scheme; of an arm alone, too."""
+    """Return the losses of every scheme, including single arms, by scheme."""
     found: dict[str, list[Losses]] = {}
     for name, path in paths.items():
         arms = path.arms
@@ -56,7 +57,7 @@ def losses(paths: Mapping[str, SinglePath]) -> dict[str, list[Losses]]:
 def losses_of(
     path: str, scenario: Scenario, runs: Sequence[FlowSeries], arms: Mapping[str, Sequence[FlowSeries]]
 ) -> Losses:
-    """The losses of the runs of a scheme to the arm with the largest mean reward.
+    """Return a scheme's losses compared with the arm of the largest mean reward.
 
     Args:
         path: name.
@@ -80,7 +81,7 @@ def losses_of(
 
 
 def causes(scenario: Scenario, series: FlowSeries, best_arm: str) -> Indices:
-    """The cause of each bin, an index of `CAUSES`, shape (bins,)."""
+    """Return the cause of each bin as an index into `CAUSES`, shape (bins,)."""
     t_s = series.t_s - scenario.flows[0].start_s
     arm = np.array(series.arm)
     begins = np.flatnonzero(np.append(True, arm[1:] != arm[:-1]))
@@ -110,7 +111,9 @@ def mean_by_cause(of: Sequence[Losses]) -> dict[str, float]:
 
 
 def mean_regret_s(of: Sequence[Losses]) -> Floats:
-    """The mean regret over the paths, as long as the shortest of them, shape (bins,)."""
+    """Return the mean regret over the paths in seconds, cut to the length of the shortest path, shape
+    (bins,).
+    """
     bins = min(one.regret_s.size for one in of)
     mean: Floats = np.mean([one.regret_s[:bins] for one in of], axis=0)
     return mean

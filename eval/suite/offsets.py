@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A set's recorded traces from other places on.
+"""Paths that play a set's recorded traces from other offsets.
 
 A path with a trace is one piece of it, and another piece may be another kind of path. Here each path of a set
 begins at several offsets. All lie in the set's own span of the trace, so that the tuning set's runs and the
@@ -17,9 +17,9 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.suite.paths import FOLDER, SETS, TRACE, TRACE_HALF_S, trace_begin_s
 
 RUN_S: Final = 30
-"""How long a run lasts: half of the usual time, so that the offsets differ."""
+"""Length of a run in seconds: half of the usual time, so that the offsets differ."""
 COUNT_MAX: Final = int(TRACE_HALF_S) - RUN_S + 1
-"""Offsets are whole seconds."""
+"""Largest number of offsets of a trace, because offsets are whole seconds."""
 
 
 def draw_offsets(set_name: str, count: int) -> dict[str, str]:

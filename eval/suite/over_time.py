@@ -19,16 +19,16 @@ from ltp_switcher.eval.suite.single import SinglePath
 from ltp_switcher.measures import loss_rate
 
 START_S: Final = 3.0
-"""Length of a start."""
+"""Length of a flow's start, in seconds."""
 SETTLE_S: Final = 2.0
 SETTLE_RTTS: Final = 20.0
-"""Time in RTTs after which an arm has settled on a changed path, if it is longer than `SETTLE_S`."""
+"""Number of RTTs after which an arm has settled on a changed path. At least `SETTLE_S` seconds count."""
 WINDOW_S: Final = 1.0
-"""A flow has recovered where its mean reward over such a window is good enough."""
+"""Length in seconds of the window over which the mean reward decides whether a flow has recovered."""
 ENOUGH: Final = 0.9
-"""Share of the best arm's mean that is good enough, once it has settled."""
+"""Share of the settled best arm's mean reward with which a flow counts as recovered."""
 SEGMENT_S: Final = 10.0
-"""Least time between two changes of the oracle's arm."""
+"""Least time between two changes of the oracle's arm, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Recovery:
 
 
 def rewards(series: FlowSeries) -> Floats:
-    """The reward of each bin, Eq. 1, shape (bins,)."""
+    """Return the reward of each bin (Eq. 1), shape (bins,)."""
     return metrics.rewards(
         series.goodput_mbps, series.rtt_ms, loss_rate(series.lost_pkts, series.delivered_pkts)
     )
@@ -118,7 +118,7 @@ def oracles(paths: Mapping[str, SinglePath]) -> dict[str, float]:
 
 
 def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float | None:
-    """The oracle's reward on a path over that of the best arm; None where no arm earned anything.
+    """Return the oracle's reward on a path over the best arm's reward; None if no arm earned anything.
 
     Args:
         arms: rewards by bin of each arm and seed, shape (bins,).

@@ -31,7 +31,7 @@ from ltp_switcher.eval.suite.web import TABLE_HEAD, WebPath, table_rows
 
 WORST: Final = 5
 KINDS: Final = ("all", "static", "changing", "trace", "several")
-"""Groups of paths whose means have intervals."""
+"""Kinds of path whose means get intervals."""
 _STYLE: Final = """
 body { font: 15px/1.45 sans-serif; color: #1A1A1A; max-width: 78em; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse; margin: 0.6em 0 1.8em } caption { text-align: left; padding: 0.3em 0 }
@@ -44,7 +44,7 @@ img { max-width: 100% } p { max-width: 60em }
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Origin of the results."""
+    """The origin of the results: how and from which revision they were made."""
 
     command: str
     revision: str
@@ -73,9 +73,9 @@ class Results:
     oracles: Mapping[str, float] = field(default_factory=dict)
     """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
     losses: Mapping[str, Sequence[Losses]] = field(default_factory=dict)
-    """Losses to the best arm, by scheme."""
+    """Losses compared with the best arm, by scheme."""
     transitions: Sequence[Transition] = ()
-    """Transitions of the schemes that switch once, if such ran."""
+    """Transitions of the schemes that switch once, if such schemes ran."""
 
     web: Sequence[WebPath] = ()
     """The paths with requests, which `paths` lacks."""
@@ -142,7 +142,7 @@ class Results:
 
 
 def oracle_means(results: Results) -> dict[str, Mean]:
-    """The oracle's means over all paths and over each kind; empty without paths."""
+    """Return the oracle's means over all paths and over each kind; empty without paths."""
     shares = [(path, results.oracles[path.name]) for path in results.paths if path.name in results.oracles]
     return {group: mean for group, mean in grouped(shares).items() if group in KINDS}
 
@@ -155,7 +155,7 @@ OVER_HEAD: Final = ("scheme", "over", "paths", "ratio", "interval", "by families
 
 
 def over_rows(results: Results) -> list[list[str]]:
-    """The rows of the daemon's schemes beside single arms, under `OVER_HEAD`."""
+    """Return the rows, under `OVER_HEAD`, that compare the daemon's schemes with single arms."""
     return [
         [
             one.scheme, one.arm, str(one.by_path.paths), f"{one.by_path.value:.3f}",
@@ -169,17 +169,17 @@ def over_rows(results: Results) -> list[list[str]]:
 
 
 def barren_text(names: Sequence[str]) -> str:
-    """The paths that are left out, in a sentence."""
+    """Return a sentence that names the paths that are left out."""
     return f"Left out, because no arm earned anything there: {', '.join(names)}."
 
 
 def worst(paths: Sequence[PathScore], scheme: str) -> list[PathScore]:
-    """The paths on which the scheme is furthest from the best arm, the worst first."""
+    """Return the paths on which the scheme is furthest from the best arm, the worst first."""
     return sorted((path for path in paths if scheme in path.cells), key=lambda p: p.share(scheme))[:WORST]
 
 
 def html(results: Results, pictures: Mapping[str, str]) -> str:
-    """The page. `pictures`: PNG in base64 by title."""
+    """Return the page as HTML. `pictures` holds PNG files in base64 by title."""
     length = " in half of their time" if results.quick else ""
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Evaluation</title>",

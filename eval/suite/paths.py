@@ -23,7 +23,8 @@ FOLDER: Final = Path(__file__).resolve().parent
 DURATION_S: Final = 60.0
 WEB_DURATION_S: Final = 25.0
 WEB_STOP_S: Final = 20.0
-"""Time of the last request on paths with requests, most of which are complete before the end."""
+"""Time of the last request on paths with requests, in seconds. Most requests are complete before the run's
+end."""
 SETS: Final[Mapping[str, int]] = {"tuning": 1, "test": 4}
 """The sets, and the seed that draws each."""
 SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
@@ -33,14 +34,13 @@ SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
     "applications": (401, 402, 403, 404, 405),
     "held-out": (301, 302, 303, 304, 305),
 }
-"""Seeds of the runs, the first ones first."""
+"""Seeds of the runs. With fewer seeds, the first are used."""
 KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22}
 """Sets of the kinds in `kinds.toml`, and the seed that draws each; see `kinds`."""
 APPLICATIONS: Final = "applications"
-"""A set of applications that pause: players of videos, and requests over a connection that stays open.
+"""Name of a set of paths with applications that pause: video players, and requests over a kept connection.
 
-Its links are those of the test set. The ladders of bitrates were chosen by runs of single arms.
-"""
+The set has the links of the test set. The bitrates of the videos were chosen by runs of single arms."""
 OTHER_SEEDS: Final = (201, 202, 203, 204, 205)
 """Seeds of the runs of a user's own set."""
 
@@ -55,13 +55,15 @@ TRACE_HALF_S: Final = 65.0
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Numbers of one set. They are rounded to an odd last digit in one set, to an even one in the other."""
+    """Draws the numbers of one set. One set has odd last digits and the other set even ones."""
 
     rng: np.random.Generator
     odd: bool
 
     def between(self, low: float, high: float, unit: float) -> float:
-        """A number from log-uniform `low` to `high`, a multiple of `unit` that is the set's own."""
+        """Draw a number log-uniformly from `low` to `high`, rounded to a multiple of `unit` that belongs to
+        the set.
+        """
         steps = round(float(np.exp(self.rng.uniform(np.log(low), np.log(high)))) / unit)
         return round((steps + ((steps % 2 == 1) != self.odd)) * unit, 6)
 
@@ -162,23 +164,25 @@ SINGLE: Final[Mapping[str, tuple[int, Callable[[Draw], Lines]]]] = {
     "loss-steps": (1, _loss_steps),
     "everything": (1, _everything),
 }  # fmt: skip
-"""Families of paths with a single flow: how many of each, and one drawn."""
+"""Families of paths with a single flow: the number of paths, and the function that draws one."""
 
 TRACE: Final = "trace"
 WEB: Final = ("short", "pages")
-"""Short flows and web pages; their measure is the completion time."""
+"""Families of short flows and web pages, which are measured by the completion time."""
 SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr")
 COMING: Final = 6
-"""Flows of the path on which they come and go."""
+"""Flows of the path on which flows come and go."""
 
 
 def is_held_out(set_name: str) -> bool:
-    """Whether nobody chooses by the paths of this set."""
+    """Return whether the paths of this set are held out from all choices."""
     return set_name == "held-out"
 
 
 def family(name: str) -> str:
-    """The family of a path by its name, `family-1`; the whole name where it has no number."""
+    """Return the family of a path from its name, such as `family-1`. A name without a number is its own
+    family.
+    """
     of, _, number = name.rpartition("-")
     return of if of and number.isdecimal() else name
 
@@ -243,7 +247,7 @@ def _jittery(d: Draw) -> Lines:
 
 
 def trace_begin_s(seed: int) -> float:
-    """Start of the span of a trace that is the set's own."""
+    """Return the start, in seconds, of the span of a trace that belongs to the set."""
     return 0.0 if seed % 2 == 1 else TRACE_HALF_S
 
 

@@ -24,22 +24,21 @@ LATER: Final[Mapping[str, tuple[str, str]]] = {
     KNOWN: ("switcher", "switcher"), "bbr-later": ("switcher", "bbr"), "vegas-later": ("switcher", "vegas"),
     BPFTUNE: (BPFTUNE, BPFTUNE),
 }  # fmt: skip
-"""Schemes on a path that `EARLIER` connections have used before: what these run, and what the later one runs.
+"""Schemes on a path that `EARLIER` connections have used before: the scheme of these, and the later one's
+scheme.
 
-An arm that begins later meets the link as the known flow does: full, where it is slow.
-"""
+An arm that begins later meets the link as the known flow does: full, where it is slow."""
 EARLIER: Final = 10
 EARLIER_S: Final = 2.8
 PAUSE_S: Final = 0.2
-"""Pause after each of the earlier connections, which last `EARLIER_S`."""
+"""Pause in seconds after each of the earlier connections, which last `EARLIER_S` seconds."""
 FULL: Final[Mapping[str, int]] = {
     "rule": 3, "ltp": 3, "bbr": 3, "vegas": 3, "cubic": 2, KNOWN: 1, "bandit": 1, "jury": 1, "spine": 1,
     "random": 1, "epsilon-greedy": 1, "linucb": 1, "paper-preset": 1, BPFTUNE: 1,
 }  # fmt: skip
-"""Schemes of `make eval`, and how many seeds each gets: most where the figures decide.
+"""Schemes of `make eval` with their numbers of seeds. The schemes that matter most get the most seeds.
 
-By the runs' own times that is about ten hours on 2 cores. Twice as many seeds would be a night and a day.
-"""
+All runs together take about ten hours on 2 cores. Twice as many seeds would take a night and a day."""
 QUICK: Final[Mapping[str, int]] = {"rule": 1, **dict.fromkeys(ARMS, 1)}
 QUICK_PATHS: Final = (
     "fixed-1", "large-queue-1", "lossy-1", "slow-1", "rate-steps-1", "rtt-steps-1", "trace-1", "trace-4",
@@ -59,12 +58,14 @@ class Run:
 
 
 def is_arm(scheme: str) -> bool:
-    """Whether a scheme is an arm alone, which may be the best in hindsight."""
+    """Return whether a scheme is a single arm, which may be the best in hindsight."""
     return not any(scheme in of for of in (DAEMON_SCHEMES, LATER, CHANGED))
 
 
 def lasting(scenario: Scenario) -> bool:
-    """Whether only the kernel's own protocols run, so that the results outlive changes of the daemon."""
+    """Return whether only the kernel's own protocols run, so that the results outlive changes of the
+    daemon.
+    """
     return {scenario.scheme, *(flow.scheme for flow in scenario.flows)} <= set(KERNEL_ARMS)
 
 
@@ -80,12 +81,12 @@ def plan(
     """The runs of a set of paths, those of a path together.
 
     Args:
-        set_name: as `paths.load` has it.
+        set_name: as in `paths.load`.
         schemes: number of seeds by scheme.
         kernel: series.
-        quick: shorter paths, and of the suite's own sets fewer.
-        names: these paths only; none: all.
-        daemon: where the lab runs it.
+        quick: whether paths are shorter, and fewer in the suite's own sets.
+        names: names of the paths; all if empty.
+        daemon: where the lab runs the daemon.
 
     Raises:
         ConfigError: there is no such path or scheme, or no arm among the schemes.
@@ -124,7 +125,7 @@ def needed_arms(planned: Sequence[Run]) -> set[str]:
 
 
 def comparable(planned: Sequence[Run], made: Sequence[Run]) -> list[Run]:
-    """The made runs of the paths on which every one of `needed_arms` has run.
+    """Return the finished runs of the paths on which every one of `needed_arms` has run.
 
     The best of fewer arms would be a lower bar.
     """
@@ -188,7 +189,7 @@ def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
 
 
 def judged(run: Run, summary: Summary) -> Summary:
-    """The summary with the flows that count, under the name of the run's scheme."""
+    """Return the summary with only the judged flows, under the name of the run's scheme."""
     if run.scheme in LATER:
         return replace(summary, scheme=run.scheme, flows=(replace(summary.flows[-1], scheme=run.scheme),))
     if run.scheme not in CHANGED:

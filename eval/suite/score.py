@@ -23,12 +23,14 @@ from ltp_switcher.eval.suite.plan import Run, is_arm
 DRAWS: Final = 2000
 LEVEL: Final = 0.95
 LEAST: Final = 1e-3
-"""Smallest share that counts: a scheme that got nothing has no logarithm."""
+"""Least share in geometric means, because zero has no logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A scheme on a path, over its seeds: means of the flows that ran it, units in the names."""
+    """A scheme on a path: means over seeds and over the flows that ran the scheme, with units in the
+    names.
+    """
 
     rewards: tuple[float, ...]
     throughput_mbps: float
@@ -46,7 +48,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class PathScore:
-    """A path: its cells by scheme, and the best arm in hindsight."""
+    """The scores on a path: its cells by scheme, and the best arm in hindsight."""
 
     name: str
     kind: str
@@ -59,11 +61,11 @@ class PathScore:
 
     @property
     def earned(self) -> bool:
-        """Whether an arm earned anything. Without that, no scheme can be compared here."""
+        """Whether any arm earned a reward. If none did, schemes cannot be compared on this path."""
         return any(self.cells[arm].reward > 0 for arm in filter(is_arm, self.cells))
 
     def share(self, scheme: str) -> float:
-        """The scheme's reward over the best arm's, on a path where that one has `earned`."""
+        """Return the scheme's reward over the best arm's, on a path where `earned` is true."""
         return max(LEAST, self.cells[scheme].reward / self.cells[self.best_arm].reward)
 
 
@@ -79,7 +81,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """A scheme beside one arm on the same paths: the geometric mean of the ratio of their rewards."""
+    """A scheme compared with an arm on the same paths: the geometric mean of the ratio of their rewards."""
 
     scheme: str
     arm: str
@@ -101,7 +103,7 @@ def score(runs: Iterable[tuple[Run, Summary]]) -> list[PathScore]:
 
 
 def geometric_mean(shares: Sequence[float], seed: int = 1, units: Sequence[str] | None = None) -> Mean:
-    """The geometric mean of one share a path, and its bootstrap interval.
+    """Return the geometric mean of shares, one for each path, and its bootstrap interval.
 
     Args:
         shares: one or more, each above 0.
@@ -152,7 +154,8 @@ def over_arms(paths: Sequence[PathScore], scheme: str) -> list[Over]:
 
 
 def gap_closed(paths: Sequence[PathScore], scheme: str) -> tuple[str, float]:
-    """The best single arm over all paths, and the share of its log gap to the best arms that is closed.
+    """Return the best single arm over all paths, and the share of its log gap to the best arms that the
+    scheme closes.
 
     The share is 1 where the scheme is as good as the best arm in hindsight, 0 where it is as good as the best
     single arm, and NaN where there is no gap.

@@ -36,15 +36,15 @@ class Player:
     reward: float
     """Mean reward over seconds and seeds, Mbit/s squared per ms."""
     share: float
-    """Share of the largest such reward of any scheme on the path."""
+    """The player's reward over the largest player's reward of any scheme on the path."""
     jain: float
     """Mean of Jain's index over the seconds with two open flows or more, and over seeds."""
 
 
 def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:
-    """The players of all runs whose flows are several, all of the run's scheme.
+    """Return the players of all runs with several flows that all run the run's scheme.
 
-    A path on which none of them earned anything is left out.
+    A path on which no player earned anything is left out.
     """
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for run, outcome in made:

@@ -14,7 +14,7 @@ from ltp_switcher.eval.suite.plan import Run, is_arm
 
 @dataclass(frozen=True, slots=True)
 class SinglePath:
-    """A path, and the series of its flow by scheme, one a seed."""
+    """A path with one flow, and the flow's time series by scheme, one for each seed."""
 
     kind: str
     scenario: Scenario
@@ -22,7 +22,7 @@ class SinglePath:
 
     @property
     def arms(self) -> Mapping[str, Sequence[FlowSeries]]:
-        """Series of the arms alone."""
+        """The series of the single arms."""
         return {scheme: of for scheme, of in self.series.items() if is_arm(scheme)}
 
 

@@ -48,7 +48,7 @@ CHANGED: Final[Mapping[str, tuple[str, Settings]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A comparison of schemes, and what it asks."""
+    """A comparison of schemes, and the question that it answers."""
 
     title: str
     schemes: tuple[str, ...]

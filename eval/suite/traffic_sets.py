@@ -23,7 +23,7 @@ from ltp_switcher.eval.suite.paths import FOLDER
 Set = Literal["tuning", "held-out"]
 SETS: Final[tuple[Set, ...]] = get_args(Set)
 SEEDS: Final[Mapping[Set, tuple[int, ...]]] = {"tuning": (1, 2), "held-out": (301, 302)}
-"""Seeds of the runs, if the command says none."""
+"""Seeds of the runs if the command gives none."""
 LIST: Final = FOLDER / "traffic.toml"
 
 
@@ -36,7 +36,8 @@ def paths_of(set_name: Set) -> list[Path]:
 
 
 def chosen(set_name: Set, wanted: Sequence[str]) -> list[Path]:
-    """Some paths of a set: by their names, or as many of the first ones as one number says; none: all.
+    """Return paths of a set by their names, or the first n paths if one number n is given; all paths if
+    empty.
 
     Raises:
         ConfigError: there is no such path.

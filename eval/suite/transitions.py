@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of a switch: a flow that comes to an arm from another one, beside that arm from its start."""
+"""The cost of a switch: a flow that switches to an arm, compared with a flow that runs the arm from its
+start.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,18 @@ from ltp_switcher.eval.suite.single import SinglePath
 from ltp_switcher.eval.suite.studies import SWITCH_S, TRANSITIONS
 
 WINDOW_S: Final = 10.0
-"""Time after the switch for which a cost counts."""
+"""Time in seconds after the switch over which the cost is counted."""
 LEAST: Final = 0.05
-"""Smallest share of the first arm's reward with which an arm's cost counts: no flow goes to such an arm."""
+"""Least reward of the second arm over the first arm's with which the cost counts. No flow switches to a worse
+arm."""
 TABLE_HEAD: Final = ("switch", "paths", "cost, s", "quartiles, s", "worst path", "its cost, s")
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The costs of a switch, in seconds of the reward of the arm that it leads to.
+    """The costs of a switch, in seconds of the second arm's reward.
 
-    `cost_s` is by path. A cost below 0 is a gain: the arm before left the flow in a better state.
+    `cost_s` is by path. A cost below 0 is a gain: the first arm left the flow in a better state.
     """
 
     name: str
@@ -39,7 +42,7 @@ class Transition:
 
 
 def transitions(paths: Mapping[str, SinglePath]) -> list[Transition]:
-    """The costs of every switch that ran, on the paths where both of its arms also ran alone."""
+    """Return the costs of every switch that ran, on the paths on which both arms also ran alone."""
     found = []
     for name, (before, after) in TRANSITIONS.items():
         schemes = (name, before, after)
@@ -55,7 +58,8 @@ def transitions(paths: Mapping[str, SinglePath]) -> list[Transition]:
 
 
 def cost_s(switched: FlowSeries, before: FlowSeries, after: FlowSeries) -> float | None:
-    """Cost of a switch, s; None where the arm after it earns next to nothing, with or without a switch.
+    """Return the cost of a switch in seconds; None if the second arm earns next to nothing, with or without a
+    switch.
 
     Args:
         switched: series of the flow that changes its arm at `SWITCH_S`.

@@ -31,7 +31,7 @@ class Played:
     startup_s: float
     rebuffer_s: float
     rebuffer_share: float
-    """Time of standing still over the time since the start, 0 to 1."""
+    """Share of the time since the start in which the video stood still, 0 to 1."""
     rebuffers: float
     mean_mbps: float
 
@@ -45,13 +45,13 @@ class VideoPath:
     played: Mapping[str, Played]
 
     def quality_mbps(self, scheme: str) -> float:
-        """The quality that the module's text tells."""
+        """Return the quality that the module's text defines, in Mbit/s."""
         of = self.played[scheme]
         return (1.0 - of.rebuffer_share) * of.mean_mbps - of.rebuffer_share * self.largest_mbps
 
     @property
     def best_arm(self) -> str:
-        """The arm of the largest quality."""
+        """The arm with the largest quality."""
         return max(filter(is_arm, self.played), key=self.quality_mbps)
 
     def to_dict(self) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _mean(videos: Sequence[VideoSummary]) -> Played:
 
 
 def video_rows(paths: Sequence[VideoPath]) -> list[tuple[str, ...]]:
-    """The rows under `VIDEO_HEAD`; the best arm of a path has a star."""
+    """Return the rows of a table under `VIDEO_HEAD`. The best arm of a path has a star."""
     return [_row(path, scheme, path.best_arm) for path in paths for scheme in path.played]
 
 

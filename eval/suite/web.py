@@ -41,7 +41,9 @@ class WebCell:
         return by_class(list(self.runs.values()))
 
     def value(self, quantile: str, seeds: Iterable[int]) -> float:
-        """A quantile over all sizes and these of its seeds, in seconds; NaN without a seed."""
+        """Return a quantile of the completion times of all sizes over these seeds, in seconds; NaN without a
+        seed.
+        """
         runs = [self.runs[seed] for seed in seeds]
         return float(getattr(by_class(runs)[ALL], quantile)) if runs else math.nan
 
@@ -95,7 +97,7 @@ class WebPath:
 def web_paths(made: Iterable[tuple[Run, RunResult]]) -> list[WebPath]:
     """Fold the runs with requests into paths, in order of first appearance.
 
-    Other runs are left out, and those of a video: how it played says more than how long a chunk took.
+    Runs without requests are left out, and so are videos, which are judged by how they play.
     """
     found: dict[str, dict[str, dict[int, RunResult]]] = {}
     for run, outcome in made:

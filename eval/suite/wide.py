@@ -24,11 +24,12 @@ BUFFER_BDP: Final = (0.1, 20.0)
 LOSS: Final = (0.0005, 0.03)
 JITTER_MS: Final = (2.0, 40.0)
 STEP_FACTOR: Final = (1.5, 5.0)
-"""Range of the factor by which rate or RTT change, up or down."""
+"""Range of the factor by which rate or RTT changes, up or down."""
 BUFFER_PKTS: Final = (5, 4000)
-"""A shorter buffer would not hold a burst of one segmented packet, a longer one no router has."""
+"""Least and largest buffer in packets. A shorter one would not hold a burst of one segmented packet, and no
+router has a longer one."""
 TRACE_S: Final = 130.0
-"""Offsets into a trace; a trace repeats at its end."""
+"""Upper bound of the offsets into a trace, in seconds. A trace repeats at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ KINDS: Final[Mapping[str, tuple[float, Callable[[_Draw], Lines]]]] = {
     "trace": (0.12, _trace),
     "jitter": (0.06, lambda d: _link(d, f"jitter_ms = {d.log(*JITTER_MS)}")),
 }
-"""The share of each kind of path, and one drawn."""
+"""Kinds of path, each with its share and the function that draws a path."""
 
 
 def draw_wide(seed: int, count: int) -> dict[str, str]:
