@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval ablate`: the rule without each of its special cases, over the whole rule."""
+"""`ltp-eval ablate`: compare the rule without each of its special cases with the whole rule."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tuning_only(given: object, paths: Iterable[str]) -> None:
     """Refuse paths that are held out.
 
     Raises:
-        ConfigError: one of the paths is.
+        ConfigError: one of the paths is held out.
     """
     if any(map(kinds.holds_out, paths)):
         raise ConfigError("--set", given, "a set for tuning: nobody chooses by paths that are held out")
@@ -72,7 +72,9 @@ def recordings(
     options: argparse.Namespace,
     progress: Console,
 ) -> tuple[dict[str, RunResult], dict[str, Read]]:
-    """Make the runs of the whole rule, and read something of each recording, by the names of the jobs."""
+    """Make the runs of the whole rule, apply a function to each recording, and return the values by job's
+    name.
+    """
     recorded = {name: ablation.recorded(job) for name, job in jobs.items()}
     for job in jobs.values():
         ablation.recording_of(job).parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +93,7 @@ def recordings(
 def made(
     jobs: Mapping[str, Job], options: argparse.Namespace, progress: Console, *, use_cache: bool = True
 ) -> dict[str, RunResult]:
-    """Make the runs, each under its name in the progress; the results by name."""
+    """Make the runs, shown by name in the progress, and return the results by name."""
     labels = {job: name for name, job in jobs.items()}
     made = run_batch(
         list(jobs.values()),

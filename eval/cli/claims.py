@@ -20,7 +20,9 @@ from ltp_switcher.eval.run.executor import executor_of
 
 
 def judge(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the claims; write `claims.json`, `claims.md` and pictures, with `--update` in docs/, too."""
+    """Run the claims, and write `claims.json`, `claims.md` and pictures. With `--update`, docs/ gets them,
+    too.
+    """
     if options.update and options.quick:
         raise ConfigError("--update", True, "without --quick: the record is of full runs")
     need_pictures()
@@ -58,7 +60,9 @@ def judge(options: argparse.Namespace, console: Console, progress: Console) -> N
 
 
 def page(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """`ltp-eval claims-page`: make docs/claims.md from docs/claims.json, or tell whether it is up to date."""
+    """`ltp-eval claims-page`: make docs/claims.md from docs/claims.json, or check whether the page is up to
+    date.
+    """
     record = read_record()
     made = {RECORD: record.to_json(), PAGE: render(record)}
     stale = [file.name for file, text in made.items() if _text(file) != text]

@@ -147,13 +147,13 @@ def cost(options: argparse.Namespace, console: Console, progress: Console) -> No
 
 
 def handover(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval handover`: the gain of a window that fits, over the window as it was."""
+    """`ltp-eval handover`: the gain of a window that fits the path over an unchanged window."""
     gains = handovers.measure_handover(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [gain.to_dict() for gain in gains], lambda: handovers.gains_table(gains))
 
 
 def speed(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval speed`: virtual seconds per second of this machine's time."""
+    """`ltp-eval speed`: the lab's speed in virtual seconds per second of wall time."""
     measured = costs.measure_speed(progress, kernel=options.kernel)
     show(options, console, [one.to_dict() for one in measured], lambda: costs.speed_table(measured))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands about mahimahi: its set-up here, and its agreement with the lab."""
+"""The commands about mahimahi: the set-up on this machine, and the agreement with the lab."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ltp_switcher.eval.run.schemes import check_scheme
 
 
 def mahimahi(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """`ltp-eval mahimahi`: unpack mahimahi's shells, and tell what keeps them from running here.
+    """`ltp-eval mahimahi`: unpack mahimahi's shells, and list all that keeps the shells from running here.
 
     Raises:
-        EmulationError: something does.
+        EmulationError: a program or a right is missing.
     """
     folder, protocols, missing = fetch_shells(), host_protocols(), find_missing()
     if options.json:

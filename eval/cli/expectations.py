@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval expectations`: does the path model tell the best arm, on kinds of path left out in turn?"""
+"""`ltp-eval expectations`: how well the path model predicts the best arm, on kinds of path left out in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,14 @@ from ltp_switcher.eval.suite.plan import is_arm, plan
 from ltp_switcher.eval.suite.score import Mean
 
 KINDS_MIN: Final = 3
-"""Fewest kinds of path of which one can be left out."""
+"""Least number of kinds of path with which one can be left out."""
 REST_S: Final = 1.5
-"""Time for which a recording goes on. A flow begins a second late where an ACK of its handshake is lost."""
+"""Time in seconds for which a recording goes on after the look. A flow begins a second late if an ACK of its
+handshake is lost."""
 
 
 def expectations(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Make the twin runs that are missing, fit a model of each arm, and score what it chooses."""
+    """Make the twin runs that are missing, fit a model for each arm, and score the models' choices."""
     need_pictures(placed=True)
     from ltp_switcher.eval.prior import expectations as study
 

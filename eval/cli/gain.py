@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval gain-coverage` and `gain-rollout`: report and rollout where the truth is known."""
+"""`ltp-eval gain-coverage` and `gain-rollout`: test report and rollout on simulations with a known truth."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ltp_switcher.files import write_atomically
 COVERAGE: Final = (
     holdback(200, 0.1, before=True), holdback(50, 0.2, before=False), switchback(24), switchback(288),
 )  # fmt: skip
-"""Designs that are judged without an effect."""
+"""Designs of experiments that are judged without an effect."""
 POWER: Final = (
     *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000, 4500, 5000)),
     *(switchback(blocks) for blocks in (72, 144, 216, 288)),
 )
-"""Sizes at which an effect is looked for."""
+"""Designs of different sizes that are judged with an effect."""
 
 
 def coverage(options: argparse.Namespace, console: Console, progress: Console) -> None:

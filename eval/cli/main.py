@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Make the parser of all commands."""
+    """Make the parser for all commands."""
     made = argparse.ArgumentParser(
         prog="ltp-eval", description="Run scenarios in the lab, and compare schemes."
     )

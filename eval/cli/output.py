@@ -26,17 +26,17 @@ def show(
 
 
 def json_text(value: object) -> str:
-    """Return the value as JSON with few decimals, a line break at its end."""
+    """Return the value as JSON with few decimals and a final line break."""
     return json.dumps(rounded(value), indent=2) + "\n"
 
 
 def need_pictures(*, placed: bool = False) -> None:
     """Fail before hours of runs, not after them, if pictures cannot be drawn.
 
-    With `placed`, scikit-learn has to be there too, which places the points of some.
+    With `placed`, scikit-learn is needed, too, because it places the points of some pictures.
 
     Raises:
-        LtpSwitcherError: a package for them is not installed.
+        LtpSwitcherError: a package for pictures is not installed.
     """
     needed = {"matplotlib": "matplotlib", **({"sklearn": "scikit-learn"} if placed else {})}
     for module, package in needed.items():

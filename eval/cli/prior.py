@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ltp_switcher.eval.suite.score import Mean
 
 PATHS_MIN: Final = 20
-"""Fewest paths of a study; with fewer, a fold has less than two of them."""
+"""Least number of paths of a study. With fewer, a fold has less than two paths."""
 
 
 def prior(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Score the models on the runs that are made so far, and print a row for each way to pick."""
+    """Score the models on the finished runs, and print a row for each way to pick an arm."""
     need_pictures(placed=True)
     from ltp_switcher.eval.prior.rows import FEATURES, LOOKS_WITH, rows
     from ltp_switcher.eval.prior.study import scores

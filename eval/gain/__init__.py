@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated experiments whose truth is known: whether the report's intervals hold it."""
+"""Simulated experiments with a known true effect, which test the report's intervals."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the report's 95 % intervals hold the truth, and how often it finds an effect.
+"""How often the report's 95 % intervals hold the true effect, and how often the report finds an effect.
 
 Every experiment goes through `daemon.gain.report.report`, the code of `ltp-switcher report`.
 """
@@ -26,7 +26,7 @@ NONE: Final = Effects()
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """An experiment of a size; `make(seed, effects)` gives its log."""
+    """The design of an experiment. `make(seed, effects)` returns a simulated log."""
 
     name: str
     size: str
@@ -35,19 +35,19 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of experiments, with its 95 % interval (Wilson, 1927)."""
+    """A share of experiments, and the share's 95 % interval (Wilson, 1927)."""
 
     count: int
     of: int
 
     @property
     def value(self) -> float:
-        """The share itself; NaN for none."""
+        """The share; NaN without experiments."""
         return self.count / self.of if self.of else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The lower and the upper end of the interval; NaN for none."""
+        """The lower and the upper end of the interval; NaN without experiments."""
         if not self.of:
             return math.nan, math.nan
         n, p = self.of, self.value
@@ -59,8 +59,8 @@ class Share:
 class Outcome:
     """Verdicts of the reports of a design's experiments on one measure.
 
-    covered: intervals that held the truth. found: those beyond 0 on the right side. unknown: reports
-    without an interval. bias: median error of the estimates.
+    covered: share of intervals that held the truth. found: share of intervals beyond 0 on the right side.
+    unknown: number of reports without an interval. bias: median error of the estimates.
     """
 
     design: str
@@ -74,13 +74,15 @@ class Outcome:
 
 
 def holdback(prefixes: int, share: float, *, before: bool) -> Design:
-    """A holdback of so many prefixes. With `before`, the log begins before the experiment."""
+    """Return the design of a holdback of this many prefixes. With `before`, the log begins before the
+    experiment.
+    """
     size = f"{prefixes} prefixes, {share:.0%} held back" + (", log of the day before" if before else "")
     return Design("holdback", size, partial(_holdback, prefixes, share, before))
 
 
 def switchback(blocks: int, prefixes: int = 30) -> Design:
-    """A switchback of so many time blocks."""
+    """Return the design of a switchback of this many time blocks."""
     size = f"{blocks} blocks ({blocks * simulated_log.BLOCK_S / 86_400:g} days), {prefixes} prefixes"
     return Design("switchback", size, partial(_switchback, blocks, prefixes))
 
@@ -88,9 +90,10 @@ def switchback(blocks: int, prefixes: int = 30) -> Design:
 def judge(
     design: Design, experiments: int, seed: int, pool: ProcessPoolExecutor | None, effect: float = 0.0
 ) -> Iterator[int | list[Outcome]]:
-    """Report so many experiments with this relative effect on goodput: yields the number done, then outcomes.
+    """Report simulated experiments with this relative effect on goodput. Yield the number done, and finally
+    the outcomes.
 
-    Experiment i has the seed `seed + i`. Without a pool it runs here.
+    Experiment i has the seed `seed + i`. Without a pool, experiments run in this process.
     """
     run = partial(one, design.make, effect)
     seeds = range(seed, seed + experiments)
@@ -107,7 +110,7 @@ Result = Mapping[str, tuple[float, float, float] | None]
 
 
 def one(make: Callable[[int, Effects], Rows], effect: float, seed: int) -> Result:
-    """The overall effects of one experiment's report, with their intervals."""
+    """Return the overall effects of one experiment's report, with their intervals."""
     overall = report(make(seed, Effects(goodput=effect)), simulated_log.NAMES).overall
     return {name: None if e is None else (e.value, e.lower, e.upper) for name, e in overall.items()}
 

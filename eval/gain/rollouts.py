@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated rollouts: how often a harm is taken back, how soon, and how often one without a harm is.
+"""Simulated rollouts: how often and how soon a harmful rollout is reverted, and how often a harmless one is.
 
 Every rollout goes through `daemon.gain.rollout.Rollout`, as in the daemon.
 """
@@ -22,7 +22,7 @@ from ltp_switcher.eval.gain.simulated_log import BEGIN_S, BLOCK_S, WASHOUT_S, Ef
 
 MakeEvidence = Callable[[tuple[float, ...]], Evidence]
 HALF: Final = 2
-"""Place of the stage with 50 %."""
+"""Index of the stage with 50 % of the traffic."""
 DAY_S: Final = 86_400.0
 
 
@@ -30,7 +30,7 @@ DAY_S: Final = 86_400.0
 class Design:
     """A kind of rollout over a server's traffic.
 
-    days: longest time of the simulation. stage_min_s: least time of a stage.
+    days: longest simulated time. stage_min_s: shortest time of a stage.
     """
 
     units: Units
@@ -51,23 +51,25 @@ STAGE_MAX_S: Final = 14 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a rollout ended: `done`, `harm`, `undecided`, or `open` where the simulation ended first."""
+    """How a rollout ended: `done`, `harm`, `undecided`, or `open` if the simulation ended before the
+    rollout.
+    """
 
     end: str
     stage: int
-    """Stage in which the rollout ended; 3 is all of the traffic."""
+    """Index of the stage in which the rollout ended; 3 is all of the traffic."""
     hours: float
     wrong: bool
-    """Whether the true effect is among those that were contradicted."""
+    """Whether the rollout ever contradicted the true effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How the rollouts of a design with an effect ended.
 
-    back: those that went back to mode advise, for whatever reason. early: those before the stage of 50 %.
-    wrong: those that ever contradicted the truth. ends: their number by end and share of the stage.
-    hours: 5, 50 and 95 % of the times until the end.
+    back: rollouts that went back to mode advise, for whatever reason. early: rollouts that did so before the
+    stage of 50 %. wrong: rollouts that ever contradicted the truth. ends: number of rollouts by end and share
+    of the stage. hours: 5, 50 and 95 % quantiles of the time until the end.
     """
 
     design: str
@@ -83,9 +85,9 @@ def judge(
     design: Design, effect: float, runs: int, seed: int, pool: ProcessPoolExecutor | None,
     make_evidence: MakeEvidence = Evidence,
 ) -> Iterator[int | Outcome]:  # fmt: skip
-    """Simulate rollouts with this relative effect on goodput: yields the number done, then how they ended.
+    """Simulate rollouts with this relative effect on goodput. Yield the number done, and finally the outcome.
 
-    Rollout i has the seed `seed + i`. Without a pool it runs here.
+    Rollout i has the seed `seed + i`. Without a pool, rollouts run in this process.
     """
     one = partial(run, design, effect, make_evidence)
     seeds = range(seed, seed + runs)
@@ -106,7 +108,7 @@ def judge(
 
 
 def run(design: Design, effect: float, make_evidence: MakeEvidence, seed: int) -> Run:
-    """One rollout from its start to its end."""
+    """Simulate one rollout from start to end."""
     blocks = int(design.days * DAY_S / BLOCK_S)
     server, effects = Server(seed, design.prefixes, blocks), Effects(goodput=effect)
     plan = Plan(design.units, seed, BLOCK_S, WASHOUT_S, 1, TOLERANCE, design.stage_min_s, STAGE_MAX_S)

@@ -19,7 +19,7 @@ from ltp_switcher.daemon.gain.rows import ROW_DTYPE, RTT_SAMPLES, Group, Kind, R
 from ltp_switcher.daemon.gain.trial import Trial
 
 NAMES: Final = {1: "cubic", 2: "bbr"}
-"""Arms of the log: the baseline, and the daemon's choice."""
+"""Names of the arms in the log: the baseline, and the daemon's choice."""
 BEGIN_S: Final = 1_700_000_000.0 // 86_400 * 86_400
 """Unix time at which the experiments begin."""
 BLOCK_S: Final = 600.0
@@ -56,7 +56,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Changes by the treatment: factors of goodput, RTT and retransmits, less 1."""
+    """Changes by the treatment: factors of goodput, RTT and retransmits, each minus 1."""
 
     goodput: float = 0.0
     rtt: float = 0.0
@@ -72,7 +72,7 @@ def holdback(
     *,
     before: bool = False,
 ) -> Rows:
-    """The log of a day's holdback; with `before`, the log of the day before it too, in mode advise."""
+    """Return the log of a day's holdback. With `before`, it also has the day before, in mode advise."""
     rng = np.random.default_rng([1, seed])
     names = _prefixes(prefixes)
     trial = Trial("holdback", share=share, arm=1, seed=seed)
@@ -103,7 +103,7 @@ def switchback(
     *,
     washout_s: float = WASHOUT_S,
 ) -> Rows:
-    """The log of a switchback over so many time blocks."""
+    """Return the log of a switchback over this many time blocks."""
     rng = np.random.default_rng([2, seed])
     names = _prefixes(prefixes)
     trial = Trial("switchback", block_s=BLOCK_S, washout_s=washout_s, arm=1, seed=seed)
@@ -131,7 +131,7 @@ def switchback(
 
 
 class Server:
-    """A server's traffic block by block, for an experiment that goes on until it has an answer.
+    """A server's traffic block by block, for experiments without a fixed length.
 
     Each flow makes one row, of its time up to the block's end.
     """
@@ -141,11 +141,12 @@ class Server:
         self._world = _World(self._rng, prefixes, blocks, traffic)
 
     def rows(self, first: int, treated: Bools, effects: Effects) -> tuple[Rows, Indices]:
-        """The rows of n flows in some blocks, and the prefix of each, shape (n,); not all fields are filled.
+        """Return the rows of n flows in some blocks, and each flow's prefix, shape (n,). Some fields of the
+        rows stay empty.
 
         Args:
             first: number of the first block, from 0 on. Nothing was treated before it.
-            treated: by prefix and block, shape (prefixes, blocks).
+            treated: whether a prefix is treated in a block, shape (prefixes, blocks).
             effects: effects of the treatment, on goodput alone.
         """
         rng, traffic, world = self._rng, self._world.traffic, self._world

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of mm-link for the data's direction: the queue over time, and the packets it dropped."""
+"""Reader of mm-link's log for the data direction: the queue over time, and the dropped packets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LinkLog:
 def read_link_log(lines: Iterable[str], *, queue_pkts: int, lead_ms: int, bins: int) -> LinkLog:
     """Follow the queue through the log.
 
-    The log tells what arrives (`+`) and what leaves (`-`), and no drops. So a packet that finds `queue_pkts`
+    The log shows packets that arrive (`+`) and leave (`-`), but no drops. So a packet that finds `queue_pkts`
     packets is taken as dropped. mm-link may keep it, when the packet in service has left the queue in part.
     At the end, all that has not left was dropped.
 
@@ -40,7 +40,7 @@ def read_link_log(lines: Iterable[str], *, queue_pkts: int, lead_ms: int, bins: 
         bins: number of bins of `BIN_S` from there on.
 
     Raises:
-        ArtifactError: it is no log of mm-link.
+        ArtifactError: the lines are no log of mm-link.
     """
     base_ms: int | None = None
     arrived = left = held = 0

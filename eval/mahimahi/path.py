@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario's link as mahimahi's shells take it: delivery traces, a queue, losses and delays."""
+"""A scenario's link in the form of mahimahi's shells: delivery traces, a queue, losses and delays."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ltp_switcher.eval.run.schemes import KERNEL_ARMS, PINNED_PREFIX, resolve
 from ltp_switcher.policies.simulator.delivery_traces import TraceArray
 
 DRAIN_MS: Final = 10_000
-"""Time for which the link goes on after the scenario's end, while the last data arrive."""
+"""Time in ms for which the link goes on after the scenario's end, while the last data arrive."""
 LEAD_MS: Final = 4_000
 LEAD_PER_SHELL_MS: Final = 1_000
-"""The link runs before the flows start: its clock starts with its shell, and further shells take time."""
+"""Time in ms, for each shell, by which the link starts before the flows. The link's clock starts with its
+shell, and further shells take time to start."""
 _RETURN_PER_MS: Final = 10
 """Delivery opportunities a millisecond on the way back: more than the acknowledgements of any link need."""
 _ELSEWHERE: Final = "only with --engine lab: mahimahi has"
@@ -57,7 +58,7 @@ def check_emulable(scenario: Scenario, protocols: Collection[str]) -> None:
     """Refuse a scenario that mahimahi cannot run on a kernel with these congestion controls.
 
     Raises:
-        ConfigError: it names the field.
+        ConfigError: mahimahi cannot run the scenario; the error names the field.
     """
     link = scenario.link
     for index, step in enumerate(link.steps):

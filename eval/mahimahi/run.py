@@ -41,7 +41,8 @@ NAMESPACES: Final = (
     "unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--mount-proc",
     "--kill-child",
 )  # fmt: skip
-"""All of a run is in namespaces of its own, and ends with the process that made them."""
+"""Command that gives a run its own namespaces. All processes of the run end with the process that made the
+namespaces."""
 
 
 def host_protocols() -> tuple[str, ...]:
@@ -50,7 +51,7 @@ def host_protocols() -> tuple[str, ...]:
 
 
 def as_emulated(scenario: Scenario) -> Scenario:
-    """Return the scenario as mahimahi can run it here, with even RTTs; say so where that changes one.
+    """Return the scenario in a form that mahimahi can run here, with even RTTs. Say so if an RTT changes.
 
     Raises:
         ConfigError: mahimahi cannot run the scenario.
@@ -167,9 +168,9 @@ def _default_arm_kept() -> Iterator[None]:
 
 
 def most_lost(arrived_pkts: int, loss: float) -> float:
-    """Packets that losses of this share explain, before a link where so many arrive.
+    """Return the most packets that random losses of this share explain, given the number that arrive.
 
-    To the mean come four standard deviations, and one packet in a thousand.
+    It is the mean plus four standard deviations and one packet in a thousand.
     """
     mean = arrived_pkts * loss / (1 - loss)
     return mean + 4 * math.sqrt(mean) + arrived_pkts / 1000

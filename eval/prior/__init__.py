@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well a flow's first seconds tell which arm suits a path."""
+"""Studies of how well a flow's first seconds predict the arm that suits a path."""

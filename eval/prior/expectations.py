@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expectation of each arm's reward by the path model's numbers, and the reward of a choice by it.
+"""Expected rewards of the arms from the path model's numbers, and the rewards of choices by these
+expectations.
 
 A path has one row: its numbers as the daemon knows them after the first seconds, and the log of each arm's
 reward over LTP's from then on, by twin runs of the arms alone. The kinds of path are left out in
@@ -26,11 +27,12 @@ from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
 BASELINE: Final = "ltp"
 MODELS: Final = ("mean", "stump", "ridge")
-"""Models of `prior.models` that a person can read."""
+"""Names of the models of `prior.models` that a person can interpret."""
 KIND: Final = "kind"
-"""This predicts by the mean of the other paths of the same kind. No daemon knows the kind."""
+"""Name of the model that predicts the mean of the other paths of the same kind. A daemon cannot use it,
+because it does not know the kind."""
 SCORED: Final = (*MODELS[1:], KIND)
-"""Models that have an R². The mean of the other kinds has 0."""
+"""Names of the models that get an R². The mean of the other kinds would get 0."""
 
 
 def _product_pkts(number: Floats) -> Floats:
@@ -46,12 +48,14 @@ FEATURES: Final[Mapping[str, Callable[[Floats], Floats]]] = {
     "log loss without a queue": lambda number: np.log(number[:, Number.QUIET_LOSS] + 1e-4),
     "log buffer / product": lambda number: np.log(number[:, Number.BUFFER] / _product_pkts(number)),
 }
-"""Features of paths by name, each from the numbers, shape (paths, numbers), to shape (paths,)."""
+"""Features of paths by name: functions from the numbers, shape (paths, numbers), to the feature, shape
+(paths,)."""
 _COMMON: Final = tuple(name for name in FEATURES if name != "log buffer / product")
 NEEDS: Final[Mapping[str, Sequence[str]]] = {
     "cubic": tuple(FEATURES), "westwood": tuple(FEATURES),
 }  # fmt: skip
-"""The features that an arm needs; the others need all but the buffer's, which only a full buffer shows."""
+"""The features that an arm needs. Arms without an entry need all features but the buffer's, which only a full
+buffer shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +84,33 @@ class Twins:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """How well a model tells an arm's log reward over `BASELINE`'s on kinds that it has not seen."""
+    """How well a model predicts an arm's log reward over `BASELINE`'s on kinds of path that it has not
+    seen.
+    """
 
     arm: str
     model: str
     known: int
-    """Paths on which all is observed that the arm needs."""
+    """Number of paths on which all features are observed that the arm needs."""
     r2: float
-    """Share of the squared error that the model takes from the mean of the other kinds; NaN without paths."""
+    """R²: share by which the model's squared error is below the error of the mean of the other kinds; NaN
+    without paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to choose, and its reward after the look."""
+    """A way to choose an arm, and the reward of the choices after the look."""
 
     way: str
     over_baseline: Mean
     by_kind: Mean
-    """The same mean, with whole kinds drawn for the interval."""
+    """The same mean with an interval from bootstrap draws of whole kinds."""
     over_best: Mean
     worst: str
     worst_ratio: float
-    """The least reward over that of `BASELINE`, on the path `worst`."""
+    """The least ratio of the choice's reward to `BASELINE`'s, found on the path `worst`."""
     left: int
-    """Paths on which it is another arm than `BASELINE`."""
+    """Number of paths on which the choice is another arm than `BASELINE`."""
 
 
 def twins(
@@ -118,7 +125,7 @@ def twins(
         numbers: the path's numbers in the order of `Number`, shape (numbers,), by path.
         series: the flow under each arm, by path.
         arms: the first is `BASELINE`.
-        look_s: when the numbers were looked at; rewards count from then on.
+        look_s: time of the look at the numbers, in seconds. Rewards count from this time on.
     """
     found = [measured(series[path], look_s) for path in numbers]
     return Twins(
@@ -145,7 +152,7 @@ def expected(of: Twins, model: str) -> Predicted:
     """Predict the log of each arm's reward over the reward of `BASELINE`: shape (paths, arms).
 
     Paths of one kind are predicted from those of all other kinds; with `KIND`, each path from the others of
-    its kind. It is NaN where the arm is unknown.
+    its kind. The prediction is NaN where the arm is unknown.
     """
     gains, deviations = np.zeros((2, *of.logs.shape))
     fold = _fold(of)
@@ -160,7 +167,7 @@ def expected(of: Twins, model: str) -> Predicted:
 
 
 def expectations(of: Twins) -> list[Expectation]:
-    """How well each of `SCORED` tells each arm."""
+    """Return how well each model of `SCORED` predicts each arm."""
     plain = expected(of, MODELS[0]).gains
     found = []
     for model in SCORED:
@@ -175,7 +182,8 @@ def expectations(of: Twins) -> list[Expectation]:
 
 
 def choices(of: Twins) -> list[Choice]:
-    """The rewards of each arm alone, of the arm that each model expects most of, and of the best one.
+    """Return the rewards of each single arm, of the arm with each model's highest expectation, and of the
+    best arm.
 
     `surely` leaves `BASELINE` only where the expected gain is `GUARD_Z` deviations above 0.
     """

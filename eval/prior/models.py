@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regressions that predict a label and how sure they are: shape (rows,) each."""
+"""Regressions that predict labels and the standard deviations of the predictions, shape (rows,) each."""
 
 from __future__ import annotations
 
@@ -15,39 +15,40 @@ from ltp_switcher.arrays import Floats
 Prediction = tuple[Floats, Floats]
 """Means and standard deviations of the labels of paths that the model has not seen."""
 Model = Callable[[Floats, Floats, Floats, Floats], Prediction]
-"""Takes features, labels and their noise of some rows, and the features of others. The features have mean 0
-and variance 1."""
+"""A function of the features, labels and label noise of known rows, and the features of new rows. Features
+have mean 0 and variance 1."""
 
 BETWEEN: Final = (0.003, 0.01, 0.03, 0.1, 0.3)
-"""Variances between paths that look alike, among which the evidence chooses."""
+"""Candidate variances between paths with equal features. The marginal likelihood chooses among them."""
 LINEAR: Final = (0.003, 0.02, 0.1)
-"""Variances of a standardised feature's weight, among which the evidence chooses."""
+"""Candidate variances of a standardised feature's weight. The marginal likelihood chooses among them."""
 CURVED: Final = (0.03, 0.2, 1.0)
-"""Variances of the part that is not linear, among which the evidence chooses."""
+"""Candidate variances of the nonlinear part. The marginal likelihood chooses among them."""
 LENGTHS: Final = (2.5, 6.0)
-"""Distances between the features of paths at which the part that is not linear changes."""
+"""Candidate length scales of the nonlinear part, as distances between features."""
 INTERCEPT: Final = 4.0
 SIDE: Final = 0.2
 """Smallest share of the rows on a side of a stump's threshold."""
 
 
 def mean(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """The labels' mean, whatever the features say."""
+    """Predict the mean of the labels, whatever the features are."""
     of = np.full(others.shape[0], labels.mean())
     return of, np.full_like(of, labels.std(ddof=1))
 
 
 def ridge(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """Linear regression; every row counts the same."""
+    """Predict by linear regression with equal weights for all rows."""
     return _best(
         features, labels, np.zeros_like(noise), others, itertools.product(LINEAR, (0.0,), (1.0,), BETWEEN)
     )
 
 
 def stump(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """One threshold on one feature, the pair that leaves the smallest squares, and the mean of each side.
+    """Predict by one threshold on one feature: the mean of the labels on each side. The pair with the least
+    squared error is chosen.
 
-    A side has `SIDE` of the rows at least. Without such a threshold the prediction is the mean.
+    A side has at least the share `SIDE` of the rows. Without such a threshold, the prediction is the mean.
     """
     best, chosen = np.inf, None
     for column, values in enumerate(features.T):
@@ -65,16 +66,16 @@ def stump(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Pr
 
 
 def prior(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """A Gaussian process with a linear and a curved part.
+    """Predict by a Gaussian process with a linear and a nonlinear part.
 
-    A row's weight is 1 / (variance between paths + the label's own noise), so that the deviations mean what
-    they say. LinUCB with the same kernel has these means and widths.
+    A row's weight is 1 / (variance between paths + the label's own noise), so that the deviations are
+    calibrated. LinUCB with the same kernel has these means and widths.
     """
     return _best(features, labels, noise, others, itertools.product(LINEAR, CURVED, LENGTHS, BETWEEN))
 
 
 def boosting(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """Gradient boosting by scikit-learn. Its deviation comes from its errors on the rows it was fitted to."""
+    """Predict by scikit-learn's gradient boosting. The deviation comes from the errors on the fitted rows."""
     model = GradientBoostingRegressor(
         n_estimators=150, max_depth=3, learning_rate=0.05, subsample=0.7, min_samples_leaf=5, random_state=1
     )

@@ -2,7 +2,7 @@
 """One row a path: features of BBR's first seconds, and each arm's reward on the same path afterwards.
 
 The runs are twins: each arm alone, on the same path and clock. A label is the log of an arm's reward over
-BBR's from the look on.
+BBR's after the first seconds, the look.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ FEATURES: Final = (
     "log bandwidth-delay product", "log round trips",
 )  # fmt: skip
 QUEUE_FACTOR: Final = 1.25
-"""An RTT above the lowest times this has a queue."""
+"""Factor of the lowest RTT above which an RTT shows a queue."""
 LEAST: Final = 1e-3
-"""Smallest share of the best reward that counts: an arm that got nothing has no logarithm."""
+"""Least reward as a share of the best reward, because zero has no logarithm."""
 BATCHES: Final = 5
-"""A label's variance is that of the means of so many parts of the run."""
+"""Number of parts of a run whose means give the variance of a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Rows:
         paths: names.
         kinds: kinds of the paths, `paths.kind`.
         features: in order of `FEATURES`, shape (paths, features).
-        schemes: that ran on all paths; the first is `LOOKS_WITH`.
+        schemes: schemes that ran on all paths; the first is `LOOKS_WITH`.
         logs: log of the mean reward of each scheme from the look on, shape (paths, schemes).
         noise: variance of each log over that of `LOOKS_WITH`, shape (paths, schemes).
     """

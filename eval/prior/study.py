@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of arms that the models pick on paths which they have not seen."""
+"""Scores of the arms that the models pick on unseen paths."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from ltp_switcher.eval.suite.score import Mean, geometric_mean
 FOLDS: Final = 10
 LEVEL: Final = 0.8
 LEVEL_Z: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
-"""Deviations within which a share `LEVEL` of the labels should lie."""
+"""Number of standard deviations within which a share `LEVEL` of the labels should lie."""
 ROWS_MIN: Final = 2
-"""Fewest rows that a model is fitted to."""
+"""Least number of rows to which a model is fitted."""
 GUARD_Z: Final = 1.0
-"""The baseline's arm is left where another's gain over it is that many deviations above 0."""
+"""Number of standard deviations by which an arm's expected gain over the baseline must exceed 0 for a
+switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The reward of one way to pick, over the best arm from the look on."""
+    """The reward of one way to pick an arm, over the best arm's reward after the look."""
 
     way: str
     pick: Mapping[str, Mean]
@@ -65,7 +66,7 @@ def predict(rows: Rows, model: str, over: int, seed: int = 1) -> Predicted:
 
 
 def left_out(model: str, features: Floats, labels: Floats, noise: Floats, fold: Ints) -> Prediction:
-    """Predict the labels of each fold from those of the others.
+    """Predict the labels of each fold from the labels of all other folds.
 
     Args:
         model: of `MODELS`.

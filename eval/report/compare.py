@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemes against each other: runs over seeds, folded to a mean and a spread."""
+"""Comparison of schemes: runs over seeds, summarised by mean and spread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ltp_switcher.eval.run.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and sample standard deviation (0 of a single value)."""
+    """Mean and sample standard deviation, which is 0 for a single value."""
 
     mean: float
     sd: float
@@ -117,7 +117,8 @@ def _cell(key: tuple[str, str, str], runs: Sequence[Summary], harms: Sequence[Ha
 
 
 def harm(run: RunResult, solos: Sequence[RunResult]) -> Harm | None:
-    """The first flow's harm to each other flow while both are open; None if it meets none.
+    """Return the first flow's harm to each other flow while both are open; None if no other flow is open with
+    it.
 
     Before it comes and after it has gone it harms nobody: over the others' whole lives, a flow that
     starves them for half of it would have half the harm.

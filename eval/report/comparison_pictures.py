@@ -81,13 +81,13 @@ def _share_bar(cell: Cell, scale: float) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar of a scheme in a group, and the line over it from `low` to `high`, if there is one."""
+    """A bar of a scheme in a group, and the error line from `low` to `high`, if there is one."""
 
     group: str
     scheme: str
     height: float
     line: tuple[float, float] | None = None
-    """`low` and `high`, in the unit of the height."""
+    """The ends of the error line, in the unit of the height."""
 
 
 def draw_groups(axes: Axes, bars: Sequence[Bar]) -> None:
@@ -107,7 +107,7 @@ def draw_groups(axes: Axes, bars: Sequence[Bar]) -> None:
 
 
 def name_schemes(figure: Figure, schemes: Iterable[str], *others: Line2D) -> None:
-    """Write the legend of `draw_groups` beside the figure, and that of other lines."""
+    """Write the legend of `draw_groups`, and of other lines, beside the figure."""
     _legend(figure, (*(Patch(color=colour(scheme), label=scheme) for scheme in schemes), *others))
 
 

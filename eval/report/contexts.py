@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does the encoder tell network environments apart? Mutant Fig. 14: t-SNE of its contexts.
+"""The encoder's contexts in different network environments, placed by t-SNE (Mutant Fig. 14).
 
 A flow of each path runs arms at random, and the daemon records its steps. The steps pass the same features
 and the same encoder as in the daemon. A silhouette near 1 says that the contexts of a path lie close
@@ -100,7 +100,9 @@ def measure_contexts(scenarios: Sequence[Scenario], progress: Console, *, seed: 
 
 
 def encode(encoder: GRUEncoder, inputs: Floats) -> Floats:
-    """The contexts of one flow's steps, shape (steps, output_size), from inputs of shape (steps, 75)."""
+    """Return the contexts of one flow's steps, shape (steps, output_size), from inputs of shape (steps,
+    75).
+    """
     hidden = encoder.initial_state(1)
     contexts = np.empty((len(inputs), encoder.output_size))
     for t, row in enumerate(inputs.astype(np.float32)):

@@ -22,7 +22,8 @@ from ltp_switcher.eval.run.schemes import MEASURED_PREFIX, PINNED_PREFIX
 
 ARMS: Final = ("cubic", "bbr")
 UNDER_MUTANT: Final = ("unmeasured", "measured")
-"""Nobody asks for the flow's steps, or somebody does: then every ACK is folded into its record."""
+"""Schemes without and with a reader of the flow's steps. With a reader, the module adds every ACK to the
+flow's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast the lab ran one scenario, the guest's boot included, beside another lab."""
+    """The lab's speed on one scenario, including the guest's boot, while another lab runs beside it."""
 
     scenario: str
     scheme: str

@@ -45,16 +45,18 @@ NETWORKS: Final = ("steady", "cellular", "wifi", "lossy", "rtt-step", "far")
 OVER_TIME: Final = "rtt-step"
 """The network that the picture shows over time."""
 DAEMON: Final[Place] = "beside"
-"""The daemon runs on the host in the guest's time: in the guest it would take twice as long."""
+"""Place of the daemon: on the host, in the guest's time. In the guest, a run would take twice as long."""
 PROCESSOR_S_A_RUN: Final = 18.0
-"""Processor time of a run, rounded up, on the machine that this was written on."""
+"""Processor time of a run in seconds, rounded up, as measured on one machine."""
 _LINES: Final = ", with 95 % intervals over the seeds"
 _PLACES: Final = ("first", "second", "third", "fourth", "last")
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of the best arm's reward, and its 95 % interval over the seeds (Student's); None with one."""
+    """A share of the best arm's reward, and the 95 % interval over the seeds (Student's t), None with a
+    single seed.
+    """
 
     value: float
     interval: tuple[float, float] | None = None
@@ -103,7 +105,7 @@ class Demo:
     def overall(self) -> dict[str, Share]:
         """The geometric mean of each scheme's shares, the largest first.
 
-        Its interval is about the seeds alone: other networks may give other means.
+        The interval covers only the seeds: other networks may give other means.
         """
         shares = [network.shares() for network in self.networks]
         means = {
@@ -138,7 +140,7 @@ class Demo:
 
 
 def plan(seeds: Sequence[int], kernel: str) -> list[Job]:
-    """The runs of the demo: network by network, and the schemes of each in order of `SCHEMES`."""
+    """Return the runs of the demo, network by network, with the schemes in the order of `SCHEMES`."""
     scenarios = [load_scenario(SCENARIOS / "demo" / f"{name}.toml") for name in NETWORKS]
     return [
         Job(scenario.with_scheme(scheme, every_flow=True), seed, kernel, daemon=DAEMON)
@@ -218,7 +220,7 @@ def run_demo(
 
 
 def time_needed(runs: int, parallel: int) -> str:
-    """Say how long so many runs take, as far as that is known before them."""
+    """Return a text with the estimated time of the runs."""
     processor_min = runs * PROCESSOR_S_A_RUN / 60
     wall_min = processor_min / min(parallel, runs)
     return (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far the lab and mahimahi agree: the same paths and schemes in both.
 
-A run in the lab repeats itself, so one seed tells its figures. Mahimahi's runs differ, so it has repeats.
-mm-link sends at whole milliseconds. To tell this difference from the others, the lab also runs a rate as
-mm-link's trace.
+A run in the lab is deterministic, so one seed is enough. Mahimahi's runs differ, so they are repeated.
+mm-link sends at whole milliseconds. To separate this difference from all others, the lab also runs a rate in
+the form of mm-link's trace.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MEASURES: Final = {
 class Agreement:
     """One measure of a scheme's first flow on one path, in both engines; units as in `FlowSummary`.
 
-    `lab_ms` is the lab's with packets that leave at whole milliseconds, as with a trace.
+    `lab_ms` is the lab's value with packets that leave at whole milliseconds, as with a trace.
     """
 
     scenario: str
@@ -66,7 +66,7 @@ class Agreement:
 
     @property
     def overlap(self) -> bool:
-        """Whether mahimahi's interval has a value in common with `lab_ms`, or holds its one value."""
+        """Whether mahimahi's interval overlaps the interval of `lab_ms`, or holds its single value."""
         lab_half = 0.0 if math.isnan(self.lab_ms.half) else self.lab_ms.half
         return abs(self.mahimahi.mean - self.lab_ms.mean) <= self.mahimahi.half + lab_half
 

@@ -25,7 +25,7 @@ PATHS: Final = (
     (30.0, 20.0, 4.0),
     (30.0, 120.0, 2.0),
 )
-"""Rate in Mbit/s, RTT in ms, buffer in bandwidth-delay products."""
+"""Paths, each with rate (Mbit/s), RTT (ms) and buffer (bandwidth-delay products)."""
 SEEDS: Final = (1, 2, 3)
 MODES: Final = ("as-is", "bdp")
 
@@ -82,7 +82,7 @@ def measure_handover(progress: Console, *, kernel: str, use_cache: bool) -> list
 
 
 def overall(gains: Sequence[Gain]) -> tuple[float, float]:
-    """Geometric mean and least of the paths' ratios."""
+    """Return the geometric mean and the least of the paths' ratios."""
     ratios = [gain.ratio for gain in gains]
     return float(np.exp(np.mean(np.log(ratios)))), min(ratios)
 

@@ -95,7 +95,7 @@ def arms_text(arm_share: Mapping[str, float]) -> str:
 
 
 def number(value: float, decimals: int) -> str:
-    """Return a number as text, and nothing for a value that there is not."""
+    """Return a number as text, or an empty text for a missing value."""
     return "" if math.isnan(value) else f"{value:.{decimals}f}"
 
 

@@ -51,7 +51,7 @@ _PULL_ON_PULL: Final[dict[Method, Settings]] = {
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Teams found on one path, one for each seed, with the arms' means, and the number of arms they share."""
+    """The teams that were found on one path, one for each seed, with the means of the arms."""
 
     scenario: str
     method: Method
@@ -62,7 +62,7 @@ class Agreement:
 
     @property
     def arms(self) -> int:
-        """Arms to pick from."""
+        """Names of the arms to pick from."""
         return len({arm for means in self.means.values() for arm in means})
 
     @property
@@ -73,18 +73,18 @@ class Agreement:
 
     @property
     def k(self) -> int:
-        """Members of a team."""
+        """Number of members of a team."""
         return max(len(team) for team in self.teams.values())
 
     @property
     def shared(self) -> float:
-        """Members that two of the teams have in common, the mean over all pairs."""
+        """Number of members that two teams have in common, as a mean over all pairs of teams."""
         pairs = list(itertools.combinations(self.teams.values(), 2))
         return sum(len(set(one) & set(other)) for one, other in pairs) / len(pairs)
 
     @property
     def chance(self) -> float:
-        """The value of `shared` for teams drawn at random."""
+        """The expected value of `shared` for teams drawn at random."""
         return self.k**2 / self.arms
 
     def to_dict(self) -> dict[str, object]:
@@ -100,7 +100,7 @@ class Agreement:
 def measure_agreement(
     scenario: Scenario, seeds: Sequence[int], method: Method, progress: Console, *, kernel: str
 ) -> Agreement:
-    """Select a team on the scenario's path once a seed, pull on pull.
+    """Select a team on the scenario's path once for each seed, with one pull after another.
 
     Raises:
         LabError: the lab failed, or no selection ended.

@@ -23,7 +23,7 @@ from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.eval.run.style import colour
 
 NAMED_MAX: Final = 8
-"""More lines than this stay without names."""
+"""Largest number of lines that get names."""
 _DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _CEILING: Final = 0.86
 """Share of the first panel's height above which the events stand."""

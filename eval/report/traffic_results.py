@@ -36,9 +36,9 @@ CLASSES: Final = (ALL, *value.SIZE_NAMES)
 ORACLE: Final = "oracle"
 """The best arm of each path, chosen on other seeds."""
 LEAST_VISITS: Final = 5
-"""Fewest visits of each scheme to a path on which the learner is replayed."""
+"""Least number of visits of each scheme to a path on which the learner is replayed."""
 DAY_S: Final = 86_400.0
-"""Time between two runs, where the outcomes of all are in one table."""
+"""Time in seconds that separates two runs in a table of all outcomes."""
 
 FLOW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
@@ -72,7 +72,7 @@ class Made:
 
 
 def made_of(scheme: str, result: RunResult) -> Made:
-    """Read a run's results. `scheme` is the name under which it is told."""
+    """Read a run's results. `scheme` is the name of the scheme in the report."""
     job = result.job
     return Made(scheme, job.seed, job.scenario, result.completions(), result.outcomes())
 
@@ -85,7 +85,7 @@ class Traffics:
     paths: tuple[str, ...]
     flows: FlowTable
     visits: outcomes.VisitTable
-    """Visits whose arm is the place of their scheme, and whose values compare with those of all others."""
+    """Visits of all runs. A visit's arm is the index of the scheme, and all values are comparable."""
 
     def of(self, scheme: str, seeds: Sequence[int]) -> FlowTable:
         """The flows of a scheme and these seeds."""
@@ -95,7 +95,7 @@ class Traffics:
         return found
 
     def composed(self, arms: Mapping[str, str], seeds: Sequence[int]) -> FlowTable:
-        """The flows of these seeds, those of each path from its arm's runs."""
+        """Return the flows of these seeds, with each path's flows taken from the runs of the path's arm."""
         parts = [np.zeros(0, FLOW_DTYPE)]
         for number, path in enumerate(self.paths):
             flows = self.of(arms[path], seeds)
@@ -184,7 +184,7 @@ def mean_value(flows: FlowTable) -> float:
 
 
 def value_by_path(traffics: Traffics, flows: FlowTable) -> dict[str, float]:
-    """The value on each path."""
+    """Return the value on each path."""
     return {path: mean_value(flows[flows["path"] == n]) for n, path in enumerate(traffics.paths)}
 
 
@@ -196,9 +196,10 @@ def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
 
 
 def time_over(traffics: Traffics, flows: FlowTable, other: FlowTable, name: str = ALL) -> Mean | None:
-    """The completion time over the other scheme's for the same flow: a geometric mean over flows, then paths.
+    """Return the completion time over the other scheme's for the same flow, as a geometric mean over flows,
+    then paths.
 
-    Flows of the class `name` count that both have completed. None where there is none.
+    Only flows of the class `name` that both schemes completed count. Without such flows the result is None.
     """
     ours, theirs = (np.sort(of, order=("seed", "path", "at_s")) for of in (flows, other))
     both = np.isfinite(ours["took_s"]) & np.isfinite(theirs["took_s"]) & of_class(ours, name)
@@ -218,7 +219,7 @@ def best_arms(traffics: Traffics, arms: Sequence[str], seeds: Sequence[int]) -> 
 class ReplayWindow:
     """The learner in some visits of each path: means over replays, with the 2.5 and 97.5 % quantiles.
 
-    Rewards are over the decision's own.
+    Rewards are relative to the decision's own reward.
     """
 
     first: int
@@ -227,9 +228,9 @@ class ReplayWindow:
     best: float
     """The reward of the best scheme of each path, by the visits from which the replays draw."""
     closed: tuple[float, float, float]
-    """The share of the gap between these, in logarithms, that is closed."""
+    """The share of the log gap between the decision and the best scheme that the learner closes."""
     regret: tuple[float, float, float]
-    """The reward that is lacking to the best, as a share of the best."""
+    """The gap between the learner's reward and the best scheme's, as a share of the latter."""
     trials: float
     cost: float
 
@@ -300,7 +301,7 @@ def _interval(values: Floats) -> tuple[float, float, float]:
 
 
 def flows_csv(traffics: Traffics) -> str:
-    """Every flow of every run, a line each."""
+    """Return every flow of every run as CSV, one line for each flow."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = FLOW_DTYPE.names or ()
@@ -320,7 +321,7 @@ class SchemeFigures:
     flows: int
     unfinished: int
     untold: int
-    """Finished flows of which the module has told nothing."""
+    """Number of finished flows about which the module has reported nothing."""
     completion: Mapping[str, Quantiles]
     times: Mapping[str, Mean | None]
     """Completion time over the reference's for the same flow, by class."""
@@ -341,7 +342,7 @@ class Figures:
     scored: tuple[int, ...]
     """Seeds of the figures."""
     chosen: tuple[int, ...]
-    """Seeds by which the oracle chose; none: there is no oracle."""
+    """Seeds by which the oracle chose; empty without an oracle."""
     oracle: Mapping[str, str]
     schemes: Mapping[str, SchemeFigures]
     replay: ReplaySummary | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A claim: the paths it speaks of, the schemes that run on them, and the figures they must reach."""
+"""A claim: its paths, the schemes that run on these paths, and the figures that the schemes must reach."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.figures import Figure, Target
 
 BASELINES: Final = ("cubic", "bbr", "vegas")
-"""Schemes that run on the same paths, to compare."""
+"""Schemes that run on the same paths for comparison."""
 SEEDS: Final = (1, 2, 3)
 
 Paths = Mapping[str, Scenario]
-"""Scenarios by a label that tells them apart. The scheme replaces the flows' own."""
+"""Scenarios by a unique label. The scheme of a run replaces the schemes of the flows."""
 Measure = Callable[[RunResult], float]
 
 
@@ -49,7 +49,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a measure differs between the paths, and the targets of its mean and its quantiles.
+    """The distribution of measures over the paths, with targets for the mean and the quantiles.
 
     Attributes:
         measures: measures by their captions.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measures that claims are judged by, each of one run. A measure of one flow takes the first one."""
+"""The measures by which claims are judged, each of one run. A measure of one flow takes the run's first
+flow.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _BITS: Final = 8
 
 
 def over(value: float, reference: float) -> float:
-    """One figure relative to another; NaN, which meets no target, where that one is 0."""
+    """Return one figure over another; NaN, which meets no target, if the latter is 0."""
     return value / reference if reference else math.nan
 
 
@@ -27,7 +29,7 @@ def utilisation(outcome: RunResult) -> float:
 
 
 def rtt_over_base(outcome: RunResult) -> float:
-    """Mean RTT over the path's own."""
+    """Mean RTT over the path's base RTT."""
     flow = outcome.summary.flows[0]
     return over(flow.rtt_mean_ms, flow.base_rtt_ms)
 
@@ -53,7 +55,7 @@ def power(outcome: RunResult) -> float:
 
 
 def jain(outcome: RunResult) -> float:
-    """Jain's index of the flows' goodput while all of them are open; NaN if there is none."""
+    """Jain's index of the flows' goodput while all flows are open; NaN if there is no such time."""
     stalled = all(flow.throughput_mbps == 0.0 for flow in outcome.summary.flows)
     return math.nan if stalled else outcome.summary.jain
 

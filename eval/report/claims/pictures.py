@@ -34,7 +34,7 @@ _UNITS: Final[Mapping[str, str]] = {
 
 
 def draw_claim(path: Path, reached: Reached) -> None:
-    """Draw the picture of a claim, if the claim has something to show."""
+    """Draw the picture of a claim, if the claim has a sweep or a spread."""
     claim = reached.claim
     if not reached.figures or (claim.sweep is None and claim.spread is None):
         return

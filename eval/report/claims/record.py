@@ -74,7 +74,7 @@ class _Part(BaseModel):
 
 
 class Measured(_Part):
-    """One figure of a scheme: its value, and how it was measured; None where that is not known.
+    """One figure of a scheme: its value, and how it was measured. Unknown fields are None.
 
     Attributes:
         spread: the least and the largest value that single seeds reached.
@@ -94,7 +94,7 @@ class Measured(_Part):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key that tells the figures of a claim apart."""
+        """The unique key of the figure among the figures of a claim."""
         return self.scheme, Figure(self.scheme, self.figure, math.nan).quantity
 
 
@@ -114,7 +114,7 @@ class Judged(Measured):
 
 
 class Row(_Part):
-    """The paper's experiment, this project's, how they differ, and the figures.
+    """The paper's experiment, this project's experiment, their difference, and the figures.
 
     `command` repeats the figures; `claim` is None where that is not `ltp-eval claims`. `picture` tells what
     the claim's picture lacks; a full run draws it anew.

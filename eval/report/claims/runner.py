@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the runs that claims need, each once and through the cache, and judges them."""
+"""Makes the runs that claims need, each once and through the cache, and judges the claims."""
 
 from __future__ import annotations
 

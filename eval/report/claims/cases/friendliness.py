@@ -56,4 +56,4 @@ OWN_LINK: Final = Claim(
     judge=lambda results: _judge(results, ("owl",)),
     quick="one seed, 30 s",
 )
-"""Owl on the link of its own paper."""
+"""The claim about Owl on the link of Owl's paper."""

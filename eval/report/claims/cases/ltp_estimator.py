@@ -27,18 +27,21 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS
 COVERAGE: Final = 0.9
 RATES: Final = {"x/c": "rate", "x_o/c": "others"}
 QUANTITIES: Final = {**RATES, "d": "delay_s"}
-"""Fields of a `Trace` and a `Judgement`, by the paper's names."""
+"""Fields of a `Trace` and a `Judgement`, keyed by the paper's names."""
 ESTIMATORS: Final[Mapping[str, Callable[[], Estimator]]] = {
     "": lambda: BalanceFilter(BIN_S, seed=1),
     " by the paper's filter": lambda: ParticleFilter(BIN_S, seed=1),
 }
-"""The estimators to judge, by the ending of their figures' names."""
+"""The estimators to judge, keyed by the ending of their figures' names."""
 KNOWN_OVER_S: Final = (1.0, 3.0)
-"""Times over which an imagined estimator is told a rate's mean; the width left to it is the rate's swings."""
+"""Times in seconds over which an imagined estimator knows a rate's mean. The width that it still needs is due
+to the rate's swings."""
 
 
 def trace(outcome: RunResult) -> Trace:
-    """The counters of a run's bottleneck and senders, in the lab's bins of 0.1 s, the paper's interval."""
+    """Make a trace from a run's counters at bottleneck and senders, in the lab's bins of 0.1 s, which is the
+    paper's interval.
+    """
     series = outcome.series
     bins = max(len(flow.t_s) for flow in series)
 

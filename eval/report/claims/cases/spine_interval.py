@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's performance does not hang on how often it looks (Spine §7.1), and it seldom decides (§7.5.1)."""
+"""Spine's performance does not depend on the monitor interval (Spine §7.1), and Spine decides seldom
+(§7.5.1).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _JUDGED_AT: Final = "interval_ms 200"
 
 
 def generator_interval_s(outcome: RunResult) -> float:
-    """Mean time between two runs of the policy generator: each sends a control."""
+    """Return the mean time in seconds between two runs of the policy generator, counted by the controls that
+    they send.
+    """
     return over(outcome.job.scenario.duration_s, int(outcome.guest()["learned"]["spine"]["controls"]))
 
 
