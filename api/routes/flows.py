@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows: list them, look at one, hold one at an arm."""
+"""Flows: list flows, look at one flow, and hold one flow at an arm."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ from ltp_switcher.eval.suite.paths import is_held_out
 SCHEMES: Final = ("switcher", "ltp", "bbr", "cubic", "vegas")
 DECISION: Final = "switcher"
 LIVE: Final = "mutant"
-"""Name of the scheme that decides with the settings of `--set`, such as those that turn the learner on."""
+"""Name of the scheme for which `--set` gives the daemon's settings, such as those that turn the learner
+on."""
 
 
 def traffic(options: argparse.Namespace, console: Console, progress: Console) -> None:

@@ -69,8 +69,8 @@ def left_out(model: str, features: Floats, labels: Floats, noise: Floats, fold: 
     """Predict the labels of each fold from the labels of all other folds.
 
     Args:
-        model: of `MODELS`.
-        features: shape (paths, features); a path with a NaN has no prediction, and teaches none.
+        model: a model of `MODELS`.
+        features: shape (paths, features); a path with a NaN gets no prediction and is not used for fitting.
         labels: shape (paths,).
         noise: variances of the labels, shape (paths,).
         fold: number of each path's fold, shape (paths,).
@@ -92,11 +92,12 @@ def left_out(model: str, features: Floats, labels: Floats, noise: Floats, fold: 
 
 
 def scores(rows: Rows, baseline: str = "") -> list[Score]:
-    """Score every model and every arm alone, and the `baseline` scheme, if there is one, alone and guarded.
+    """Score every model, every single arm, and the `baseline` scheme if there is one. `baseline` is scored
+    alone, and guarded: it is left only for a sure gain.
 
     Args:
         rows: rows of all arms, and of the baseline.
-        baseline: a scheme that is no arm: the best of the arms does not include it.
+        baseline: a scheme that is no arm, so it does not count for the best arm.
     """
     arms = np.array([scheme != baseline for scheme in rows.schemes])
     best = rows.logs[:, arms].max(axis=1)

@@ -103,7 +103,7 @@ class Demo:
 
     @property
     def overall(self) -> dict[str, Share]:
-        """The geometric mean of each scheme's shares, the largest first.
+        """Return the geometric mean of each scheme's shares over the networks, the largest first.
 
         The interval covers only the seeds: other networks may give other means.
         """

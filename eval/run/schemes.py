@@ -143,7 +143,7 @@ def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
     """Return `name` if this version can run it.
 
     Args:
-        field: names the place in an error.
+        field: name of the scenario's field for the error message.
         name: name of a scheme.
         more: further allowed names, which may repeat schemes.
 

@@ -303,7 +303,7 @@ def draw_kinds(set_name: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the files of both sets."""
+    """Write the files of the tuning set and the held-out set."""
     for set_name in KIND_SETS:
         write(draw_kinds(set_name), FOLDER / set_name)
 

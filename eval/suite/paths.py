@@ -317,7 +317,7 @@ def write(files: Mapping[str, str], folder: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Write the files of both sets."""
+    """Write the files of the tuning set and the test set."""
     for set_name, seed in SETS.items():
         write(draw(seed), FOLDER / set_name)
 

@@ -49,7 +49,7 @@ QUICK_FACTOR: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the plan: a scheme on the path of this name."""
+    """One run of the plan: a scheme on a path, which `path` names."""
 
     path: str
     kind: str

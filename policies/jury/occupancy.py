@@ -29,7 +29,7 @@ BOUND: Final = 1.25
 PRIOR: Final = 0.2
 """Share that is assumed while nothing is known. It is small, like a newcomer's, so that the flow grows."""
 PRIOR_WEIGHT: Final = 0.002
-"""Weight of the prior against the averaged denominator."""
+"""Weight of `PRIOR`, in the unit of the averaged denominator."""
 _KNOWN_WEIGHT: Final = 0.02
 """The averaged denominator where every interval probes."""
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's reward (§5, Eq. 9 to 15): how knowable the network is kept, and how well it is used."""
+"""LTP's reward (§5, Eq. 9 to 15): a part for keeping the network's state knowable, and a part for
+performance.
+"""
 
 from __future__ import annotations
 

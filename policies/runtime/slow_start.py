@@ -16,7 +16,7 @@ LIMITS_S: Final = (0.004, 0.016)
 
 
 def queue_threshold_s(rtt_min_s: Floats) -> Floats:
-    """Return the RTT in seconds above which a queue stands. Argument and result, one value a flow, have one
+    """Return the RTT above which a queue stands, from each flow's least RTT, both in seconds and of the same
     shape.
     """
     threshold_s: Floats = rtt_min_s + np.clip(SHARE * rtt_min_s, *LIMITS_S)

@@ -24,9 +24,9 @@ class Region:
 
     `rtt_ms` is the base round trip. `flows` counts all flows of a link, `cubic_share` of the links' other
     flows run Cubic (the papers: "controlled by either Cubic or LTP"). Each flow's own base RTT is the link's
-    times 1 to 1 + `rtt_spread`. The first flow starts at once, the others within `start_within` of
-    the episode. Where `buffer_pkts` is given, the buffer is drawn from it, the logarithm uniform, and
-    `buffer_bdp` does not count. `trace_share` of the links play one of `traces` from anywhere on.
+    times 1 to 1 + `rtt_spread`. The first flow starts at once, the others within `start_within` of the
+    episode. If `buffer_pkts` is given, the buffer is drawn log-uniformly from it, and `buffer_bdp` does not
+    count. The share `trace_share` of the links play one of `traces` from a random position on.
     """
 
     rate_mbps: Range

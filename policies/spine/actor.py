@@ -33,8 +33,8 @@ class HierarchicalNetwork:
     """Two networks: the watcher runs for all flows, and the policy generator for the flows that the watcher
     triggers (Eq. 6 to 8).
 
-    The last inputs are the sub-policy in force, within ±1. Outputs are the sub-policy from now on, and +1 or
-    -1 for triggered or not. A flow's first step always triggers, as there is no sub-policy yet.
+    The last inputs are the sub-policy in force, within ±1. Outputs are the sub-policy from now on, and +1 if
+    the watcher triggered, else -1. A flow's first step always triggers, as there is no sub-policy yet.
 
     Args:
         networks: "watcher", "trigger" and "generator", as `layers` describes them.

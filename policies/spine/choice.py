@@ -13,7 +13,7 @@ from ltp_switcher.policies.spine import INTERVAL_S
 from ltp_switcher.policies.spine.play import constant, play, square_wave
 
 Arms = Callable[[float], Arm]
-"""Makes the arm for a monitor interval in seconds."""
+"""A function that makes the arm for a monitor interval in seconds."""
 
 DURATION_S: Final = 26.0
 """Length of the runs on links whose rate changes, in seconds."""
@@ -22,7 +22,7 @@ BESIDE_CUBIC_S: Final = 60.0
 sub-policy shares evenly at first."""
 TICK_S: Final = 0.002
 REPEATS: Final = 3
-"""Runs of each link."""
+"""Number of runs of each link."""
 BESIDE_CUBIC: Final = np.array(((50.0, 25.0), (150.0, 40.0), (100.0, 75.0), (60.0, 100.0), (100.0, 140.0))).T
 """Rate (Mbit/s) and RTT (ms) of the links beside Cubic."""
 CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T

@@ -29,11 +29,12 @@ class HierarchicalActor(SequenceNetwork):
     """A watcher that sees every interval, and a policy generator that runs when the watcher triggers it.
 
     The last `action_size` inputs are the sub-policy in force, within ±1. Outputs have `action_size` + 1
-    columns: the sub-policy from now on, which is the one in force where nothing was triggered (Eq. 8), and
-    +1 or -1 for triggered or not.
+    columns. The first are the sub-policy from now on, which stays the same without a trigger (Eq. 8). The
+    last is +1 if the watcher triggered, else -1.
 
     In training mode the trigger is drawn (Eq. 9), and later intervals pass their gradients to its
-    probability. Eq. 7 compares z' with 0 while Eq. 9 takes it for a probability: here z' is the logit of it.
+    probability. Eq. 7 compares z' with 0, while Eq. 9 uses z' as a probability. Here z' is the logit of the
+    probability.
     """
 
     def __init__(self, observation_size: int, action_size: int, layers: dict[str, tuple[Layer, ...]]) -> None:

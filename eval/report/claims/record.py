@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each claim's experiment in the paper and here, their difference, and the figures: docs/claims.json.
 
-People write the texts. `ltp-eval claims --update` replaces the figures of the claims that it ran.
-A value that nobody wrote down is null.
+People write the texts. `ltp-eval claims --update` replaces the figures of the claims that were run. An
+unknown value is null.
 """
 
 from __future__ import annotations
