@@ -15,7 +15,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
 
 
 class ConfigState(Answer):
-    """The settings by section and key; `ltp-switcher config --example` says what each means."""
+    """The settings by section and key. `ltp-switcher config --example` explains each setting."""
 
     values: Settings = Field(
         description="The values in force", examples=[{"pool": {"arms": ["bbr", "vegas"], "k": 2}}]

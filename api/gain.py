@@ -34,8 +34,8 @@ REFRESH_S: Final = 900.0
 
 
 AGAIN: Final = 10
-"""A report is served again for as many times the time that it took to make. So reports take a tenth of a
-processor."""
+"""A report is served again for this many times as long as it took to make. So making reports takes a tenth of
+a processor."""
 ANSWERS_MAX: Final = 8
 """Number of reports that are kept, each about decisions of a different age."""
 

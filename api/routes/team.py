@@ -46,7 +46,7 @@ def load_arm(daemon: DaemonDep, request: ArmRequest) -> Arm:
 
 @router.get("/pool", summary="Show the pool", responses={**TAGGED, **problem_responses(503)})
 def get_pool(daemon: DaemonDep, response: Response) -> Pool:
-    """The arms among which the daemon chooses now. The entity tag is that of `arms`."""
+    """The arms among which the daemon chooses now. The entity tag stands for the list `arms`."""
     return _tagged_pool(daemon.ask(Pool, "pool.get"), response)
 
 

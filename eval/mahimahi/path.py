@@ -31,7 +31,7 @@ _ELSEWHERE: Final = "only with --engine lab: mahimahi has"
 
 @dataclass(frozen=True, slots=True)
 class ShellPath:
-    """The shells of a run.
+    """The arguments of mahimahi's shells for a run.
 
     `up_ms` is the trace of the data's direction, shape (opportunities,), ms since the link's start. The
     scenario begins `lead_ms` after it. `delays_ms` are one way, one for each RTT; `delay_of` gives for
@@ -46,7 +46,7 @@ class ShellPath:
     lead_ms: int
 
     def up_trace(self) -> str:
-        """Return the data's trace as mm-link reads it."""
+        """Return the trace of the data's direction in the form that mm-link reads."""
         return "\n".join([*map(str, self.up_ms.tolist()), ""])
 
     def down_trace(self) -> str:

@@ -43,7 +43,7 @@ class Rows:
         kinds: kinds of the paths, `paths.kind`.
         features: in order of `FEATURES`, shape (paths, features).
         schemes: schemes that ran on all paths; the first is `LOOKS_WITH`.
-        logs: log of the mean reward of each scheme from the look on, shape (paths, schemes).
+        logs: log of the mean reward of each scheme after the look, shape (paths, schemes).
         noise: variance of each log over that of `LOOKS_WITH`, shape (paths, schemes).
     """
 

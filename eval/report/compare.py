@@ -59,13 +59,14 @@ class Cell:
 
 
 Harm = tuple[float, float]
-"""Mean harm of a run's first flow to the others' throughput and RTT, 0..1 (§6.4)."""
+"""Mean harm of a run's first flow to throughput and RTT of all other flows, 0..1 (Mutant §6.4)."""
 
 
 def compare(
     jobs: Sequence[Job], progress: Console, *, use_cache: bool, executor: Executor
 ) -> tuple[list[Summary], list[Cell]]:
-    """Run the jobs, and alone each flow that shares a link with another; return summaries and their fold.
+    """Run the jobs, and each flow that shares a link also alone. Return the summaries, and the cells that
+    `fold` makes of them.
 
     Raises:
         LabError, ConfigError, ArtifactError, ClusterError: as `run_batch`.

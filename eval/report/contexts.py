@@ -146,7 +146,7 @@ def contexts_table(found: Contexts) -> Table:
 
 
 def draw_contexts(path: Path, found: Contexts) -> None:
-    """Draw the places, a colour a path."""
+    """Draw the places of the contexts, with one colour for each path."""
     with picture(path, 7.6, 5.4) as figure:
         axes = figure.subplots()
         for i, name in enumerate(found.names):

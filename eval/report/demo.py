@@ -63,7 +63,7 @@ class Share:
 
     @staticmethod
     def of(value: float, by_seed: Sequence[float]) -> Share:
-        """A share, and its interval from the share of each seed. No share is below 0."""
+        """Make a share from its value and the shares of single seeds. The interval is cut at 0."""
         half = Estimate.of(by_seed).half
         return Share(value, None if math.isnan(half) else (max(0.0, value - half), value + half))
 
@@ -85,7 +85,7 @@ class Network:
         return max(filter(is_arm, self.rewards), key=self.reward)
 
     def by_seed(self, scheme: str) -> list[float]:
-        """The reward of each seed over the best arm's mean reward; 0 where no arm earned anything."""
+        """Return the reward of each seed over the best arm's mean reward; 0 if no arm earned anything."""
         best = self.reward(self.best_arm)
         return [reward / best if best > 0 else 0.0 for reward in self.rewards[scheme]]
 
@@ -151,7 +151,7 @@ def plan(seeds: Sequence[int], kernel: str) -> list[Job]:
 
 
 def judge(outcomes: Sequence[RunResult]) -> Demo:
-    """Fold the runs into networks, in order of first appearance."""
+    """Group the runs by network, in order of first appearance."""
     scenarios: dict[str, Scenario] = {}
     rewards: dict[str, dict[str, tuple[float, ...]]] = {}
     for one in outcomes:

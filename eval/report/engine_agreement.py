@@ -79,7 +79,7 @@ def shortened(scenario: Scenario, duration_s: float) -> Scenario:
     """Return the scenario's first seconds.
 
     Raises:
-        ConfigError: no flow starts in them.
+        ConfigError: no flow starts in the first seconds.
     """
     flows = tuple(
         replace(flow, stop_s=min(flow.stop_s, duration_s))

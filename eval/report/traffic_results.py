@@ -3,9 +3,9 @@
 
 Every scheme meets the same flows. So schemes are compared flow by flow. The value of a flow (see
 `daemon/gain/value.py`) counts from the mean of all schemes for the same flow. A scheme's value on a path is
-the mean of its flows' values by their information. A difference of values is the logarithm of a ratio of
-rewards. The learner has no such twins: the visits that it replays have values as the daemon sees them, from
-the mean of the path and size class.
+the mean of its flows' values, weighted by their information. A difference of values is the logarithm of a
+ratio of rewards. The learner has no such twins: the visits that it replays have values as the daemon sees
+them, from the mean of the path and size class.
 """
 
 from __future__ import annotations
@@ -170,13 +170,13 @@ def completion(flows: FlowTable) -> dict[str, Quantiles]:
 
 
 def retransmit_share(flows: FlowTable) -> float:
-    """Retransmits over packets delivered; NaN where nothing is known."""
+    """Return retransmits over delivered packets; NaN if nothing is known."""
     delivered = float(np.nansum(flows["delivered"]))
     return float(np.nansum(flows["retransmits"])) / delivered if delivered else math.nan
 
 
 def mean_value(flows: FlowTable) -> float:
-    """The mean of the flows' values by their information; NaN where nothing is known."""
+    """Return the mean of the flows' values, weighted by their information; NaN if no value is known."""
     says = np.isfinite(flows["value"]) & (flows["information"] > 0)
     if not says.any():
         return math.nan
@@ -189,7 +189,9 @@ def value_by_path(traffics: Traffics, flows: FlowTable) -> dict[str, float]:
 
 
 def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
-    """The reward over the other flows': a geometric mean over paths. None where a value is not known."""
+    """Return the reward over the reward of the other flows, as a geometric mean over paths; None if a value
+    is unknown.
+    """
     ours, theirs = value_by_path(traffics, flows), value_by_path(traffics, other)
     ratios = [math.exp(ours[path] - theirs[path]) for path in traffics.paths]
     return None if any(map(math.isnan, ratios)) else geometric_mean(ratios)

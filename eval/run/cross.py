@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cross traffic beside the flows of a scenario, which no result counts: tables of a scenario.
+"""Cross traffic beside the flows of a scenario, given by tables of the scenario. No result counts it.
 
     [cross.short]             # downloads that come at random (Poisson), each on a connection of its own
     per_s = 4.0               # mean number a second
@@ -11,7 +11,8 @@
     on_s = 2.0                # mean lengths of sending and of silence, which are exponential
     off_s = 4.0
 
-The downloads are Debian's nginx under Cubic. A run's seed draws both, so every scheme meets the same.
+The downloads are Debian's nginx under Cubic. A run's seed draws both kinds of traffic, so every scheme meets
+the same cross traffic.
 """
 
 from __future__ import annotations

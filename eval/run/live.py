@@ -56,8 +56,8 @@ class _Run:
 class Board:
     """The progress of several runs by index, which several threads may update.
 
-    Use it as a context manager. On a terminal it redraws a table a few times a second. Elsewhere it
-    writes a line when a run starts and ends. With few runs it also writes one at every eighth of a run.
+    Use the board as a context manager. On a terminal it redraws a table a few times a second. Elsewhere it
+    writes a line when a run starts and ends. With few runs it also writes a line at every eighth of a run.
     """
 
     def __init__(self, console: Console, runs: Sequence[tuple[str, float]]) -> None:

@@ -29,7 +29,7 @@ _PER_SECOND: Final = round(1.0 / BIN_S)
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """The flows of a scheme on a path, over its seeds."""
+    """Measures of a scheme's flows on a path, taken together over all seeds."""
 
     path: str
     scheme: str

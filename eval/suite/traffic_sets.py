@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sets of paths that `ltp-eval traffic` runs at once, and the scenario of a run.
 
-`traffic.toml` names the paths. Each is a file of the suite, of which the link counts.
+`traffic.toml` names the paths. Each path is a file of the suite, of which only the link is used.
 """
 
 from __future__ import annotations

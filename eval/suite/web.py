@@ -69,7 +69,9 @@ class WebPath:
         return ours.value(quantile, seeds) / theirs.value(quantile, seeds)
 
     def paired(self, scheme: str, other: str) -> float:
-        """Geometric mean over the requests that both completed: the scheme's time over the other's."""
+        """Return the scheme's completion time over the other's, as a geometric mean over requests that both
+        completed.
+        """
         ours, theirs = self.cells[scheme].runs, self.cells[other].runs
         logs = [np.log(ours[seed].took_s / theirs[seed].took_s) for seed in ours.keys() & theirs.keys()]
         joined = np.concatenate(logs) if logs else np.array([])

@@ -138,9 +138,9 @@ class BalanceFilter(SlotArrays):
     """The filters of flows in numbered slots, with the methods and arguments of `ParticleFilter`.
 
     Args:
-        interval_s: length of the sending intervals that the echoes tell of.
-        seed: seed of everything random here; equal calls after equal seeds give equal ranges.
-        particles: a slot.
+        interval_s: length of the sending intervals of the echoes, in seconds.
+        seed: seed of all random numbers. Equal calls after equal seeds give equal ranges.
+        particles: number of particles of each slot.
         noise: noise of the model.
     """
 

@@ -50,7 +50,7 @@ ORACLE: Final = 2
 RANGES: Final = 6
 """Number of values of the probe reward's ranges. They follow the truths, and only critics see them.
 
-Critics have no memory, so they could not know otherwise how far the estimation has come."""
+Critics have no memory, so without these values they would not know the state of the estimation."""
 
 
 def critics_see(signals: WindowSignals, *, probe: bool) -> int:

@@ -30,8 +30,8 @@ class SpineRun:
     """A run on E links of a judged flow, row 0, and a Cubic flow, row 1.
 
     Attributes:
-        totals: without the warm-up.
-        generated: how often the judged flow's policy generator ran, warm-up included, shape (E,).
+        totals: sums over the run without the warm-up.
+        generated: number of runs of the judged flow's policy generator, warm-up included, shape (E,).
     """
 
     totals: Totals
