@@ -159,7 +159,10 @@ def _may_be_later(scenario: Scenario) -> bool:
 
 
 def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
-    """The scenario of one flow, later, on the same link at the same time, with `EARLIER` flows before it."""
+    """Return a scenario in which `EARLIER` flows use the path before the one flow of `scenario`.
+
+    The flow starts later, and the link's changes are delayed by the same time.
+    """
     every_s = EARLIER_S + PAUSE_S
     lead_s = round(EARLIER * every_s, 3)
     scenario = scenario.with_scheme(earlier)

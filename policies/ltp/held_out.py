@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies on 100 held-out paths of a training region: the mean normalised reward of LTP §7.2.
 
-The reward of Eq. 15 is divided by its largest value. This value counts a full link without queue and loss as
-1. It counts the probe reward as 0, as for a network that is known as well as on average. The divisor is the
-same for all policies, whether trained with the probe reward or without.
+The reward of Eq. 15 is divided by its largest value. That is the reward of a full link without queue and
+loss, 1, with a probe reward of 0, its average. The divisor is the same for all policies, whether trained with
+the probe reward or without.
 """
 
 from __future__ import annotations
