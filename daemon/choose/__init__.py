@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choosers: each picks an arm for every flow."""
+"""The choosers. Each picks an arm for every flow."""

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """ADWIN2 (Bifet & Gavaldà 2007, Mutant reference [11]) for many streams at once.
 
-A stream keeps a window of its recent values as an exponential histogram: at most `MAX_BUCKETS` buckets
-of 1, 2, 4, … values each. If two parts of the window differ in mean by more than their lengths excuse, that
-is a change, and the older part is dropped. Every bucket keeps sum, variance and maximum. So the largest
-value of the window is known at any time (Mutant §5.1, Dynamic Reward Normalization).
+A stream keeps a window of its recent values as an exponential histogram: at most `MAX_BUCKETS` buckets of 1,
+2, 4, … values each. If the means of two parts of the window differ by more than chance explains at their
+lengths, there is a change, and the older part is dropped. Every bucket keeps sum, variance and maximum. So
+the largest value of the window is known at any time (Mutant §5.1, Dynamic Reward Normalization).
 
-It detects changes at the same updates as river's `AdaptiveWindowing`, the reference in the tests. Three
-things differ. After a change, river's wrapper `river.drift.ADWIN` drops the whole window; this one keeps the
-newer part, as the paper [11] does. With `shed` it keeps nothing more. A window ends at `LEVELS` levels
-(98,000 values); river's grows without limit.
+Changes are detected at the same updates as by river's `AdaptiveWindowing`, the reference in the tests. Three
+things differ. After a change, river's wrapper `river.drift.ADWIN` drops the whole window; the windows here
+keep the newer part, as in the paper [11]. With `shed`, buckets that may hold older values go, too. A window
+here has at most `LEVELS` levels (98,000 values); river's grows without limit.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _OLDEST_FIRST: Final = np.repeat(_SIZES[::-1], MAX_BUCKETS + 1)
 
 
 class AdwinBank(SlotArrays):
-    """ADWIN2 over streams, one in each slot.
+    """ADWIN2 over many streams, one in each slot.
 
     Args:
-        delta: confidence; the chance of a false alarm in a stationary stream.
-        clock: updates of a stream between two looks for a change.
-        shed: after a change, also drop the buckets left at the window's old end that are nearer in mean to
-            what was dropped than to what stays, and one more, which may hold values of both sides: too few
-            for the test to see, but enough to own the window's maximum.
+        delta: confidence: the probability of a false alarm in a stationary stream.
+        clock: number of updates of a stream between two looks for a change.
+        shed: whether more is dropped after a change: buckets at the window's old end whose means are nearer
+            to the dropped part than to the rest, and one more bucket, which may hold values of both sides.
+            These values are too few for the test to see, but may include the window's maximum.
     """
 
     width = column(np.float64)
@@ -56,7 +56,7 @@ class AdwinBank(SlotArrays):
         self.shed = shed
 
     def maximum(self, rows: Slots) -> Floats:
-        """Largest value in each row's window, shape (n,); -inf where the window is empty."""
+        """Largest value in each row's window, shape (n,); -inf if the window is empty."""
         valid = np.arange(MAX_BUCKETS + 1) < self._used[rows][:, :, None]
         values: Floats = np.where(valid, self._buckets[rows][..., _MAXIMUM], -np.inf)
         return np.asarray(values.max(axis=(1, 2)))
@@ -65,11 +65,12 @@ class AdwinBank(SlotArrays):
         """Add one value to each row.
 
         Args:
-            rows: shape (n,), each at most once.
-            values: shape (n,), of order 1: the test's additive term is made for a unit range.
+            rows: slots of the streams, shape (n,), each at most once.
+            values: new values, shape (n,). They should have order 1, because the test's additive term is made
+                for a unit range.
 
         Returns:
-            Shape (n,): where a change was found, and the older part of the window dropped.
+            True where a change was found and the older part of the window was dropped, shape (n,).
         """
         at = self._used[rows, 0]
         self._buckets[rows, 0, at, _TOTAL] = values

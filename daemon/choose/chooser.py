@@ -16,17 +16,17 @@ from ltp_switcher.daemon.datapath import RecordArray
 
 
 class Reasons(NamedTuple):
-    """Why n flows have their arms; each array has the shape (n,)."""
+    """The reasons why n flows have their arms; each array has the shape (n,)."""
 
     code: Indices
-    """Position in `Chooser.reasons`."""
+    """Index of each flow's reason in `Chooser.reasons`."""
     value: Floats
-    """The number that the sentence tells; NaN where it tells none."""
+    """The number that the reason's sentence contains; NaN if it contains none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The expectation of one arm for one flow, as a normalised reward with its bounds."""
+    """The expected reward of one arm for one flow, normalised, with its bounds."""
 
     arm: int
     mean: float
@@ -35,35 +35,39 @@ class Estimate:
 
 
 class Number(IntEnum):
-    """The numbers of a path, and their units; `path/model.py` measures them."""
+    """The numbers that describe a path, with their units. `path/model.py` measures them."""
 
     RATE = 0
-    """Rate that the path delivered while the application had enough to send, bytes/s."""
+    """The rate that the path delivered while the application had enough to send, in bytes/s."""
     VARIATION = 1
-    """Change of the rate from look to look, as a share of it."""
+    """The change of the rate from look to look, as a share of the rate."""
     PROPAGATION = 2
-    """RTT without a queue, µs."""
+    """The RTT without a queue, in µs."""
     ACK_GAP = 3
-    """Mean time between ACKs that carried an RTT sample, µs. The kernel module reports no quantiles of it."""
+    """The mean time between ACKs that carried an RTT sample, in µs. The kernel module reports no quantiles of
+    this time.
+    """
     BUFFER = 4
-    """Queue of the player in which losses began, in packets."""
+    """The player's queue in packets at which losses began."""
     QUIET_LOSS = 5
-    """Share of the packets that were lost while no queue stood."""
+    """The share of the packets that were lost while there was no queue."""
     OTHERS_QUEUE = 6
-    """Queue that stood while the player's own was empty, as time, µs."""
+    """The queue that remained while the player's own queue was empty, as time in µs."""
     APPLICATION = 7
-    """Share of the looks in which the application had too little to send."""
+    """The share of the looks in which the application had too little to send."""
 
 
 class Told(NamedTuple):
-    """The numbers of n paths, each of shape (n, numbers), in the order of `Number`; NaN if not observed."""
+    """The observed numbers of n paths; each array has the shape (n, numbers), in the order of `Number`. NaN
+    if not observed.
+    """
 
     value: Floats
-    """The mean of the last looks that told the number, in its unit."""
+    """The mean of each number over the last looks that observed it, in the number's unit."""
     error: Floats
-    """Standard error, in the number's unit; NaN where a single look has told the number."""
+    """The standard error of each number, in its unit; NaN if only one look has observed the number."""
     age_s: Floats
-    """Time since the last look that told the number."""
+    """The time since the last look that observed the number, in seconds."""
 
 
 class Decision(Protocol):
@@ -71,23 +75,23 @@ class Decision(Protocol):
 
     @property
     def arms(self) -> ArmIds:
-        """The arm of the coming step."""
+        """The arm of the coming step, by id."""
         ...
 
     @property
     def reward(self) -> Floats:
-        """Normalised reward of the step that was; NaN where unknown."""
+        """The normalised reward of the past step; NaN where unknown."""
         ...
 
     @property
     def exploring(self) -> Bools:
-        """True where the arm was not chosen for its expected reward alone."""
+        """True where the arm was chosen for another purpose than its expected reward."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A `Decision` of a chooser without expectations."""
+    """The `Decision` of a chooser that has no expectations."""
 
     arms: ArmIds
     reward: Floats
@@ -95,62 +99,69 @@ class Draw:
 
 
 class Chooser(ABC):
-    """Chooses an arm for every flow of a step. A flow is a slot from `open` to `close`.
+    """Chooses an arm for every flow of a step. A flow has a slot from `open` to `close`.
 
-    A chooser has to know flows, pool and arms. All else is the usual case, until it says otherwise.
+    A chooser must define `open`, `step`, `pool` and `set_pool`. All other methods have defaults that suit
+    most choosers.
     """
 
     needed_step_s: float = 0.0
-    """The longest step that serves the chooser; with 0 steps are as short as the settings say."""
+    """The longest step that serves the chooser, in seconds. With 0 the settings decide the step."""
     reasons: Sequence[str] = ("it had no reason",)
-    """Reasons for an arm: parts of sentences in the past tense, in which `{value}` is `Reasons.value`."""
+    """Texts of the reasons for an arm, as parts of sentences in the past tense. `{value}` stands for
+    `Reasons.value`.
+    """
     keeps_arms: bool = False
-    """Whether a flow keeps its arm unless the chooser probes; see `free`."""
+    """Whether flows keep their arms except while the chooser probes; see `free`."""
     learns_from_teams: bool = False
-    """Whether `step` is told which arms flows run for team selection."""
+    """Whether `step` is given the arms that flows run for team selection."""
     encoder: str = ""
-    """The digest of the encoder by which the chooser decides; empty where it asks none."""
+    """The digest of the encoder that the chooser uses; empty if it uses none."""
 
     @abstractmethod
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows, each with the destination prefix over which knowledge is shared."""
+        """Take in new flows. Knowledge is shared over each flow's destination prefix."""
 
     @abstractmethod
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Decision:
-        """Decide: `records[i]` (`RECORD_DTYPE`) is the step of slot `slots[i]`; slots are distinct.
+        """Decide for the flows of a step. `records[i]` (`RECORD_DTYPE`) belongs to slot `slots[i]`; slots are
+        distinct.
 
-        `given`: the arms that flows run for team selection, shape (n,), 0 where a flow runs none.
+        `given` are the arms that flows run for team selection, shape (n,); 0 where a flow runs none.
         """
 
     @property
     @abstractmethod
     def pool(self) -> tuple[int, ...]:
-        """The arms chosen among for a new flow."""
+        """The arms among which the chooser chooses for a new flow."""
 
     @abstractmethod
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Choose among these arms from now on: for these flows, or for all flows and new ones."""
+        """Choose among these arms from now on, for the flows `slots`. With None they apply to all open and
+        future flows.
+        """
 
     def close(self, slots: Slots) -> None:  # noqa: B027 - most choosers have nothing to do
-        """Forget flows that ended. Their slots may come again, and are opened anew then."""
+        """Forget flows that have ended. Their slots may be used again, and are opened anew then."""
 
     def starts(self) -> dict[str, int]:
-        """The arms that new flows should begin with, by prefix: those that were learned since the last call.
+        """The arms on which new flows should begin, by prefix, as far as they were learned since the last
+        call.
 
-        0 stands for no arm of their own.
+        With 0 a prefix has no starting arm.
         """
         return {}
 
     def reason(self, slots: Slots) -> Reasons:
-        """Why open flows have the arms of their latest decisions."""
+        """The reasons why open flows have the arms of their latest decisions."""
         return Reasons(np.zeros(slots.shape, np.intp), np.full(slots.shape, np.nan))
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
-        """The expectations of the arms for an open flow, where the chooser has any."""
+        """The expected rewards of the arms for an open flow; empty if the chooser has none."""
         return ()
 
     def path(self, slots: Slots) -> Told | None:
-        """The knowledge of open flows' paths; None where the chooser has no model of them."""
+        """The numbers of open flows' paths; None if the chooser has no model of paths."""
         return None
 
     def state(self) -> dict[str, np.ndarray]:
@@ -158,40 +169,45 @@ class Chooser(ABC):
         return {}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:  # noqa: B027 - as for `close`
-        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
+        """Take over the result of `state`. Raises `ArtifactError` if it does not fit."""
 
     def together(self, slots: Slots) -> Indices | None:
-        """Equal numbers for siblings, which share a bottleneck, shape (n,); None where no flow has any."""
+        """The player of each flow, shape (n,). Siblings share a bottleneck and have equal numbers. None where
+        no flow has a sibling.
+        """
         return None
 
     def free(self, slots: Slots) -> Bools:
-        """True where the chooser neither probes nor tests, so that another arm may run, shape (n,)."""
+        """True where the chooser neither probes nor tests the path, so that another arm may run,
+        shape (n,).
+        """
         return np.ones(slots.shape, np.bool_)
 
     def asks(self, slots: Slots) -> Bools | None:
-        """True for flows whose path the last step wants the module to ask for more, shape (n,).
+        """True for flows whose paths the module should probe for more rate after the last step, shape (n,).
 
-        None says that there is no such flow.
+        None means that there is no such flow.
         """
         return None
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools | None:
-        """True where a learned arm's window is to be small in the coming step, shape (n,).
+        """True where a learned arm's window has to be small in the coming step, shape (n,).
 
-        None says that there is no such flow.
+        None means that there is no such flow.
         """
         return None
 
     def starved(self, slots: Slots) -> Bools | None:
-        """True where an arm was found since the last call to earn less than others have shown.
+        """True where, since the last call, an arm was found to earn less than other arms have shown, shape
+        (n,).
 
-        Shape (n,). None says that there is no such flow.
+        None means that there is no such flow.
         """
         return None
 
     def begins_anew(self, slots: Slots) -> Bools | None:
-        """True where a learned arm is to forget the flow, by word since the last call, shape (n,).
+        """True where, since the last call, the chooser wanted the learned arm to forget the flow, shape (n,).
 
-        None says that there is no such flow.
+        None means that there is no such flow.
         """
         return None

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features, reward, change detection, contextual bandit: which arm each flow runs next."""
+"""The contextual bandit: from features, rewards and detected changes it picks the arm that each flow runs
+next.
+"""
 
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent, StepResult
 from ltp_switcher.daemon.choose.bandit.arm_table import ArmTable

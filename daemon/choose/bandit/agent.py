@@ -2,7 +2,7 @@
 """Algorithm 1 of Mutant for all flows of a step at once.
 
 A step computes features (line 10), encoder (11, 12) and R_max (13), and learns from credited rewards (16 to
-18). For flows whose decision has run its time it then picks the next arm by UCB (14, 15, 7, 8).
+18). Where a flow's decision has run its time, the step then picks the next arm by UCB (14, 15, 7, 8).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _PINNED: Final = int(FlowFlags.PINNED)
 class StepResult:
     """The result of a step, for each of its n flows.
 
-    arms: the arm to run, by id. reward: Eq. 1 over the step, normalised to 0..1. exploring: the arm is
-    not the one with the best expected reward.
+    arms: id of the arm to run. reward: Mutant Eq. 1 over the step, normalised to 0..1. exploring: true where
+    the arm does not have the best expected reward.
     """
 
     arms: ArmIds
@@ -54,7 +54,7 @@ class StepResult:
 
 
 def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:
-    """Features, shape (n, 55), with the active arm one-hot behind them, shape (n, 55 + ARMS_MAX)."""
+    """Append the one-hot active arm to the features, shape (n, 55). Returns the shape (n, 55 + ARMS_MAX)."""
     n = len(features)
     inputs = np.zeros((n, INPUT_SIZE), np.float32)
     inputs[:, :N_FEATURES] = features
@@ -64,14 +64,14 @@ def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:
 
 
 class MutantAgent(Chooser, SlotArrays):
-    """The decision for all flows. A flow is a slot, a small number that the caller gives it.
+    """Decides for all flows. A flow is known by its slot, a small number that the caller assigns.
 
     Args:
         config: settings of the decision.
-        step_ms: time between two calls of `step`.
-        arms: the arms that this machine offers; all of them are in the pool at first.
-        encoder: f_enc.
-        seed: seed of everything random.
+        step_ms: time between two calls of `step`, in ms.
+        arms: the arms that this machine offers. At first all of them are in the pool.
+        encoder: the encoder, f_enc.
+        seed: seed of all random draws.
 
     Raises:
         ArtifactError: the encoder was made for other inputs.
@@ -87,7 +87,7 @@ class MutantAgent(Chooser, SlotArrays):
         "flows to the same network earned {value:.2f} with it, surely more than with the rule's arm",
         "the rule's arm may not be the best, and trying this one shows it; {value:.2f} was expected",
     )
-    """Texts of the reasons where another arm than the baseline's runs."""
+    """Sentences for the reasons why a flow runs another arm than the baseline's."""
 
     _hidden = column(np.float32, "_state_size")
     """The encoder's state."""
@@ -136,7 +136,7 @@ class MutantAgent(Chooser, SlotArrays):
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """Ids of the arms that may be chosen for a new flow."""
+        """Ids of the arms that a new flow may run."""
         return tuple(int(arm) for arm in self._ids[self._pool])
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
@@ -144,10 +144,10 @@ class MutantAgent(Chooser, SlotArrays):
 
         Args:
             arms: ids.
-            slots: the open flows that it is for; None for all of them and those to come.
+            slots: the open flows to which the pool applies. None stands for all open and future flows.
 
         Raises:
-            InvalidValueError: no arm, or one that this machine does not offer.
+            InvalidValueError: the pool is empty, or has an arm that this machine does not offer.
         """
         unknown = sorted(set(arms) - set(self.arms.ids))
         if unknown or not arms:
@@ -160,7 +160,7 @@ class MutantAgent(Chooser, SlotArrays):
             self._in_pool[slots] = pool
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Begin new flows, each with the knowledge about its destination prefix."""
+        """Begin new flows. Each starts with the knowledge about its destination prefix."""
         if not len(slots):
             return
         self.reset(slots)
@@ -192,9 +192,10 @@ class MutantAgent(Chooser, SlotArrays):
         Args:
             slots: open slots, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
-            given: the arms that flows run for team selection, 0 where a flow runs none. They are decisions
-                like the agent's own.
-            baseline: the arms that run unless the rewards speak against them; None for Algorithm 1 alone.
+            given: the arms that flows run for team selection, shape (n,); 0 where a flow runs none. The agent
+                learns from these as from its own decisions.
+            baseline: the arms that run unless rewards show another arm to be better. With None, Algorithm 1
+                alone decides.
         """
         config = self.config
         n = len(slots)
@@ -238,18 +239,22 @@ class MutantAgent(Chooser, SlotArrays):
         )
 
     def reason(self, slots: Slots) -> Reasons:
-        """Whether the arm promised the most, or was tried to learn."""
+        """The reason for each flow's arm: it promised the most, or it was tried to learn about it."""
         expected = self._expected[slots]
         code = np.where(np.isnan(expected), 2, self._exploring[slots].astype(np.intp))
         return Reasons(code, expected)
 
     def guarded_reason(self, slots: Slots) -> Reasons:
-        """Positions in `guarded_reasons`, -1 where the baseline's arm runs. The agent has a baseline here."""
+        """Indices into `guarded_reasons`, shape (n,); -1 where the baseline's arm runs. Call this only with a
+        baseline.
+        """
         code = np.where(self._guard.departed(slots), self._exploring[slots].astype(np.intp), -1)
         return Reasons(code, self._expected[slots])
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
-        """Mean and LinUCB's bounds of every arm of the flow's pool, in the context of its last decision."""
+        """Mean and LinUCB bounds for every arm of a flow's pool, in the context of the flow's last
+        decision.
+        """
         slots = np.array([slot])
         if not self._decisions.made[slot]:
             return ()
@@ -264,7 +269,7 @@ class MutantAgent(Chooser, SlotArrays):
         ]
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """The knowledge beyond single flows, as arrays for one .npz."""
+        """The knowledge that is not about single flows, as arrays for one .npz."""
         return {
             "version": np.array(STATE_VERSION),
             "arms": self._ids.copy(),
@@ -273,10 +278,11 @@ class MutantAgent(Chooser, SlotArrays):
         }
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the result of `state`, before any flow is open.
+        """Take over the result of `state`. No flow may be open yet.
 
         Raises:
-            ArtifactError: another version, other arms, another encoder, or arrays that do not fit.
+            ArtifactError: the state has another version, other arms, another encoder, or arrays that do not
+                fit.
         """
         try:
             if int(arrays["version"]) != STATE_VERSION:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arms of a machine as the bandit's columns."""
+"""The arms of a machine, as columns of the bandit's arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class ArmTable:
     ids: the kernel's arm ids, 1 to ARMS_MAX. names: one for each id.
 
     Raises:
-        InvalidValueError: no arm, an id twice or out of range, or not one name for each id.
+        InvalidValueError: there is no arm, an id is double or out of range, or the names do not match the
+            ids.
     """
 
     ids: tuple[int, ...]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credit: the decision under which data was sent earns its reward.
+"""Credit: a reward goes to the decision under which its data was sent.
 
-An ACK reports on data that left one RTT ago, perhaps under another arm. The module sorts a step's samples
-by the epoch in which their data was sent; an epoch is the time between two switches. A flow may keep its arm
-over many decisions, so this module sorts the samples further, by decision. Once the data sent under a
-decision has come back, the decision is judged by Eq. 1 over all its samples. The paper credits the arm that
-is active when the ACK arrives (`credit = "acked"`).
+An ACK reports on data that left one RTT ago, perhaps under another arm. The kernel module sorts a step's
+samples by the epoch in which their data was sent. An epoch is the time between two switches. A flow may keep
+its arm over many decisions, so this Python module sorts the samples further, by decision. Once the data sent
+under a decision has come back, the decision is judged by Eq. 1 over all its samples. The paper credits the
+arm that is active when the ACK arrives (`credit = "acked"`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LAG: Final = 1.25
 
 @dataclass(frozen=True)
 class Earned:
-    """Decisions that are ready to be learnt from, one for each of m flows.
+    """Decisions from which the agent can learn now, one for each of m flows.
 
-    at: positions in the step's slots, shape (m,). arms: ids, shape (m,). z: contexts, shape (m, dim).
-    counts: of the data sent under them, shape (m, 5), see `measurements`.
+    at: indices into the step's slots, shape (m,). arms: ids of the arms, shape (m,). z: contexts, shape (m,
+    dim). counts: counts of the data sent under the decisions, shape (m, 5); see `datapath.performance`.
     """
 
     at: Indices
@@ -46,16 +46,16 @@ class Earned:
 
 
 class Decisions(SlotArrays):
-    """The last decisions of every flow, a ring of `depth` for each slot.
+    """The last decisions of every flow, in a ring of `depth` decisions for each slot.
 
     Args:
         dim: length of a context.
-        credit: see `learning.credit`.
-        depth: decisions of a flow whose data can be under way at once, and one more.
+        credit: the setting `learning.credit`.
+        depth: one more than the most decisions of a flow that can have data under way at once.
     """
 
     made = column(np.int64)
-    """Decisions since the flow's beginning."""
+    """Number of decisions since the flow's beginning."""
     _learnt = column(np.int64)
     _z = column(np.float64, "depth", "dim")
     _arm = column(np.intp, "depth")
@@ -71,7 +71,7 @@ class Decisions(SlotArrays):
         super().__init__()
 
     def arm(self, slots: Slots) -> Indices:
-        """The arm of the decision in force, shape (n,); 0 before the first."""
+        """The arm of the decision in force, shape (n,); 0 before the first decision."""
         return self._arm[slots, (self.made[slots] - 1) % self.depth]
 
     def context(self, slots: Slots) -> Floats:
@@ -85,7 +85,7 @@ class Decisions(SlotArrays):
     def make(
         self, slots: Slots, arms: Indices, z: Floats, time_ns: Ints, lesson: Bools | None = None
     ) -> None:
-        """Write down one new decision for each slot; from those without `lesson` nothing will be learnt."""
+        """Record one new decision for each slot. Nothing is learnt from decisions without `lesson`."""
         made = self.made[slots]
         at = made % self.depth
         self._z[slots, at] = z
@@ -98,7 +98,7 @@ class Decisions(SlotArrays):
         self._learnt[slots] = np.maximum(self._learnt[slots], made + 1 - self.depth)
 
     def fold(self, slots: Slots, records: RecordArray, time_ns: Ints) -> None:
-        """Add one step's samples to the decisions that earned them."""
+        """Add one step's samples to the decisions under which their data was sent."""
         if self.credit == "acked":
             at = (self.made[slots] - 1) % self.depth
             self._counts[slots, at] += step_counts(records)
@@ -118,7 +118,7 @@ class Decisions(SlotArrays):
         self._counts[slots] += ours.transpose(0, 2, 1).astype(np.float64) @ credit_counts(records)
 
     def ripe(self, slots: Slots, time_ns: Ints, srtt_us: Floats) -> Earned:
-        """Take the oldest decision of each flow whose data has come back."""
+        """Remove and return each flow's oldest decision whose data has come back."""
         learnt = self._learnt[slots]
         replaced = learnt < self.made[slots] - 1
         if self.credit == "sent":

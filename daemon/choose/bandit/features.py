@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The 55 features of a flow's state (Mutant Table 1), for all flows of a step at once.
 
-They are ten current values, and 45 statistics: the mean, minimum and maximum of five signals (bold in
-Table 1) over three windows of 10, 200 and 1000 steps. A step without a record (no ACK) does not exist for
-the windows, as in the paper.
+Ten features are current values. The other 45 are the mean, minimum and maximum of five signals (bold in Table
+1) over three windows of 10, 200 and 1000 steps. As in the paper, the windows skip a step without a record (no
+ACK).
 
 A window is a ring of blocks that advances block by block: 10 blocks of 1 step, 20 of 10, 20 of 50. The
 current block counts. So a window spans its full size once in every block, and up to one block less in
@@ -43,10 +43,10 @@ _REFERENCES: Final[tuple[Reference, ...]] = ("unit", "min_rtt", "bdp", "max_thro
 class Feature:
     """The scale that brings one feature to order 1.
 
-    `reference`: the flow's own value that the feature is divided by. min_rtt: the kernel's minimum RTT, µs.
-    max_throughput: highest rate sample in the long window, bytes/s. bdp: their product, packets.
-    max_delivered: packets that max_throughput would deliver in the step. unit: 1.
-    `unit`: a constant factor on the reference. `floor`: keeps the logarithm finite at 0.
+    `reference`: the flow's own value by which the feature is divided. min_rtt: the kernel's minimum RTT, µs.
+    max_throughput: highest rate sample in the long window, bytes/s. bdp: product of the two, packets.
+    max_delivered: packets that max_throughput would deliver in the step. unit: 1. `unit`: a constant factor
+    on the reference. `floor`: keeps the logarithm finite at 0.
     """
 
     name: str
@@ -114,10 +114,10 @@ class _Ring(SlotArrays):
 
 
 class BlockWindows(SlotArrays):
-    """Mean, minimum and maximum over the windows' last blocks, per slot; all windows advance together.
+    """Mean, minimum and maximum over the last blocks of each window, per slot. All windows advance together.
 
-    At a few flows a step's cost is the number of array operations, not their size. Maxima are kept
-    negated beside the minima, so that one reduction serves both.
+    With few flows, the number of array operations sets a step's cost, not their size. So maxima are stored
+    negated beside the minima, and one reduction serves both.
     """
 
     _LENGTH: Final = np.array([length for _, _, length in WINDOWS])
@@ -135,14 +135,14 @@ class BlockWindows(SlotArrays):
         self._rings = [self.part(_Ring(int(kept))) for kept in self._KEPT]
 
     def push(self, slots: Slots, steps: Ints, extreme: Floats, mean: Floats, out: Floats) -> None:
-        """Add one step and write the windows' statistics.
+        """Add one step, and write the statistics of the windows to `out`.
 
         Args:
-            slots: shape (n,), each at most once.
-            steps: shape (n,), steps that the slot has seen before this one.
-            extreme: shape (n, 10), minima of the five signals, then their negated maxima.
-            mean: shape (n, 5).
-            out: shape (n, 5, 3, 3): signal, window, and mean, minimum, maximum.
+            slots: of the flows, shape (n,), each at most once.
+            steps: number of earlier steps of each slot, shape (n,).
+            extreme: minima of the five signals, then their negated maxima, shape (n, 10).
+            mean: means of the five signals, shape (n, 5).
+            out: statistics by signal and window (mean, minimum, maximum), shape (n, 5, 3, 3).
         """
         width = mean.shape[1]
         complete, begun = np.divmod(steps[:, None], self._LENGTH)
@@ -173,7 +173,7 @@ class BlockWindows(SlotArrays):
 
 
 class FeatureWindows(SlotArrays):
-    """The features of all flows."""
+    """The windows of all flows, from which their features come."""
 
     _steps = column(np.int64)
 
@@ -189,11 +189,11 @@ class FeatureWindows(SlotArrays):
         """Add one step's records.
 
         Args:
-            slots: shape (n,), each at most once.
+            slots: of the flows, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
 
         Returns:
-            The features unscaled, shape (n, 55), in the order and the units of Table 1 (µs, packets,
+            The unscaled features, shape (n, 55), in the order and the units of Table 1 (µs, packets,
             bytes/s), and the references that `scale` needs, shape (n, 5).
         """
         n = len(records)
@@ -239,7 +239,7 @@ class FeatureWindows(SlotArrays):
 
 
 def scale(raw: Floats, references: Floats) -> Float32s:
-    """Bring raw features, shape (n, 55), to order 1 as `FEATURES` says."""
+    """Scale raw features, shape (n, 55), to order 1, as `FEATURES` says."""
     ratio = raw / (references[:, _REFERENCE_OF] * _UNIT) + _FLOOR
     scaled = (np.log2(ratio) + _OFFSET) * _GAIN
     scaled[:, _IDENTITY] = raw[:, _IDENTITY] / ARMS_MAX

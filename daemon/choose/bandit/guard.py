@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guard over LinUCB: a baseline's arm runs unless the rewards exclude that it is the better one.
+"""A guard over LinUCB: a baseline's arm runs until the rewards show that another arm is better.
 
 This is a conservative bandit (Wu et al., ICML 2016) with a baseline that knows the path. A flow leaves the
-baseline's arm where another arm's lower bound exceeds the upper bound of the baseline's arm. To learn more,
-it may try the arm that LinUCB prefers (Algorithm 1, lines 14 and 15). All trials of a destination prefix
+baseline's arm if another arm's lower bound exceeds the upper bound of the baseline's arm. To learn more, the
+flow may try the arm that LinUCB prefers (Algorithm 1, lines 14 and 15). All trials of a destination prefix
 take a small share of its flows' time, so trials that fail cost no more than that.
 
-While the baseline does not leave the choice free, as when it probes the path, its arm runs.
+The baseline may forbid another arm, for example while it probes the path. Then the baseline's arm runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.slots import SlotArrays, column
 
 TRIAL: Final = 3
-"""Decisions that a trial lasts. The first meets the queue of the arm before, and teaches nothing. A prefix
-saves up one trial at most."""
+"""Number of decisions in a trial. The first one meets the queue of the earlier arm, and teaches nothing. A
+prefix can save up for one trial at most.
+"""
 AWAY_NS: Final = 10_000_000_000
-"""A flow that was silent for longer than this saves no more."""
+"""Longest silence in which a flow still saves up for trials, in ns."""
 
 
 class Baseline(NamedTuple):
@@ -30,24 +31,24 @@ class Baseline(NamedTuple):
 
     arms: ArmIds
     free: Bools
-    """True where another arm may run."""
+    """True where another arm than the baseline's may run."""
 
 
 class Choice(NamedTuple):
-    """The arms of n flows, as columns; each array has the shape (n,)."""
+    """The arms of n flows, as columns of the bandit; each array has the shape (n,)."""
 
     columns: Indices
     tried: Bools
-    """True where the arm runs to learn about it."""
+    """True where the arm runs as a trial, to learn about it."""
 
 
 class Guard(SlotArrays):
     """The state of the guard for each flow.
 
     Args:
-        bound: half of the width of an interval, over LinUCB's sqrt(z' A^-1 z): twice the standard deviation
-            of a normalised reward.
-        share: most of the flows' time that trials take.
+        bound: half the width of an interval, as a multiple of LinUCB's sqrt(z' A^-1 z). It is twice the
+            standard deviation of a normalised reward.
+        share: largest share of the flows' time that trials may take.
     """
 
     _baseline = column(np.intp, initial=-1)
@@ -68,7 +69,7 @@ class Guard(SlotArrays):
         """Time that a prefix's flows may still spend on trials, by the prefix's row."""
 
     def moved(self, slots: Slots, baseline: Indices, free: Bools) -> Bools:
-        """True where the baseline says something else than at the last decision, shape (n,)."""
+        """True where the baseline has changed its arm or its freedom since the last decision, shape (n,)."""
         moved: Bools = (self._baseline[slots] != baseline) | (self._free[slots] != free)
         return moved
 
@@ -87,15 +88,15 @@ class Guard(SlotArrays):
         """Choose for n flows whose decisions have run their time.
 
         Args:
-            slots: shape (n,).
-            prefixes: rows of the flows' destination prefixes, shape (n,).
+            slots: of the flows, shape (n,).
+            prefixes: row numbers of the flows' destination prefixes, shape (n,).
             mean: expected reward of each arm, shape (n, arms).
             width: LinUCB's sqrt(z' A^-1 z), shape (n, arms).
-            in_pool: shape (n, arms).
+            in_pool: whether each arm is in the flow's pool, shape (n, arms).
             baseline: the baseline's arm as a column, shape (n,).
             free: whether another arm may run, shape (n,).
-            time_ns: shape (n,).
-            hold_ns: how long the decision will last, shape (n,).
+            time_ns: time of each flow's record, shape (n,).
+            hold_ns: time for which each decision will last, shape (n,).
         """
         rows = np.arange(len(slots))
         self._save(slots, prefixes, time_ns, hold_ns)
@@ -119,7 +120,7 @@ class Guard(SlotArrays):
         return Choice(columns, tried)
 
     def departed(self, slots: Slots) -> Bools:
-        """True where another arm than the baseline's runs, shape (n,)."""
+        """True where the flow runs another arm than the baseline's, shape (n,)."""
         return self._departed[slots]
 
     def _save(self, slots: Slots, prefixes: Slots, time_ns: Ints, hold_ns: Floats) -> None:

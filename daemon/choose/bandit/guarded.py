@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy `mutant`: LinUCB over the rule, so that it learns to be better and never has to be worse.
 
-The rule's arm runs. Another one runs once the rewards of flows to the same destination prefix prove that it
-is better. Now and then it also runs so that its reward is known (`bandit.guard`).
+The rule's arm runs until the rewards of flows to the same destination prefix prove that another arm is
+better. Now and then another arm also runs as a trial, so that its reward becomes known (`bandit.guard`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from ltp_switcher.daemon.datapath import RecordArray
 
 
 class GuardedChooser(Chooser):
-    """The rule and the bandit, fed with the same steps."""
+    """The rule and the bandit. Both see the same steps."""
 
     keeps_arms = learns_from_teams = True
     needed_step_s = RuleChooser.needed_step_s
-    """The step that the rule needs: with other steps its looks would differ, and so would its choices."""
+    """The step that the rule needs. With other steps the rule would look at other times, and choose other
+    arms.
+    """
 
     def __init__(self, rule: RuleChooser, agent: MutantAgent) -> None:
         self._rule, self._agent, self.encoder = rule, agent, agent.encoder
@@ -40,7 +42,7 @@ class GuardedChooser(Chooser):
         return self._rule.drains(slots, records)
 
     def asks(self, slots: Slots) -> Bools:
-        """True for flows whose paths the rule asks for more, shape (n,)."""
+        """True for flows whose paths the rule wants to probe for more rate, shape (n,)."""
         return self._rule.asks(slots)
 
     def starved(self, slots: Slots) -> Bools:
@@ -48,7 +50,7 @@ class GuardedChooser(Chooser):
         return self._rule.starved(slots)
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """True where the rule has wanted an arm to forget the flow since the last call, shape (n,)."""
+        """True where the rule has wanted the learned arm to begin anew since the last call, shape (n,)."""
         return self._rule.begins_anew(slots)
 
     @property
@@ -57,7 +59,7 @@ class GuardedChooser(Chooser):
         return self._agent.pool
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Choose among these arms. Raises `InvalidValueError` where this machine lacks one."""
+        """Choose among these arms. Raises `InvalidValueError` if this machine lacks one of them."""
         self._agent.set_pool(arms, slots)
         self._rule.set_pool(arms, slots)
 
@@ -72,20 +74,20 @@ class GuardedChooser(Chooser):
         self._agent.close(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> StepResult:
-        """Choose the arm of every flow of a step. What team selection gives only teaches the agent."""
+        """Choose the arm of every flow of a step. From the arms of team selection only the agent learns."""
         arms = self._rule.step(slots, records, given).arms
         return self._agent.step(slots, records, given, Baseline(arms, self._rule.free(slots)))
 
     def together(self, slots: Slots) -> Indices | None:
-        """The rule's players, whatever arms they run."""
+        """The rule's players of flows, whatever arms the flows run."""
         return self._rule.together(slots)
 
     def starts(self) -> dict[str, int]:
-        """The arms of the prefixes that the rule probed since the last call."""
+        """The starting arms of the prefixes that the rule probed since the last call."""
         return self._rule.starts()
 
     def reason(self, slots: Slots) -> Reasons:
-        """The rule's reason, unless another arm runs."""
+        """The rule's reason if the rule's arm runs, else the bandit's."""
         by_rule, learnt = self._rule.reason(slots), self._agent.guarded_reason(slots)
         rules = learnt.code < 0
         return Reasons(
@@ -94,17 +96,17 @@ class GuardedChooser(Chooser):
         )
 
     def path(self, slots: Slots) -> Told | None:
-        """The rule's knowledge of the paths."""
+        """The rule's knowledge of the flows' paths."""
         return self._rule.path(slots)
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
-        """Mean and bounds of every arm of the flow's pool."""
+        """Mean and bounds of the reward for every arm of the flow's pool."""
         return self._agent.estimates(slot)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that were learned beyond single flows, by name."""
+        """The knowledge that is not about single flows, as arrays by name."""
         return self._agent.state()
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
+        """Take over the result of `state`. Raises `ArtifactError` if it does not fit."""
         self._agent.restore(arrays)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The knowledge that flows share. LinUCB's A and b are sums, so they can be pooled.
+"""The knowledge that flows share. LinUCB's A and b are sums, so several flows' sums can be added.
 
 There are three levels: the destination prefix, all flows, and the encoder's training data. A new flow starts
 from the sum of the levels. Each level is weighted down to a cap of updates, so that the flow's own
@@ -24,14 +24,16 @@ _EVERYONE: Final = 0
 
 @dataclass(frozen=True)
 class Sums:
-    """A, shape (arms, dim, dim); b, shape (arms, dim); updates, shape (arms,). No ridge included."""
+    """LinUCB's sums without a ridge: A, shape (arms, dim, dim); b, shape (arms, dim); updates, shape
+    (arms,).
+    """
 
     A: Floats
     b: Floats
     counts: Floats
 
     def capped(self, cap: float) -> Sums:
-        """The same estimates with the certainty of at most `cap` updates an arm."""
+        """The same estimates, with the certainty of at most `cap` updates of each arm."""
         share = cap / np.maximum(self.counts, max(cap, 1e-9))
         return Sums(self.A * share[:, None, None], self.b * share[:, None], self.counts * share)
 
@@ -41,14 +43,15 @@ class Sums:
 
 
 class Knowledge(SlotArrays):
-    """The levels above a flow.
+    """The levels of knowledge above a single flow.
 
-    Row 0 is all flows together, every other row a destination prefix.
+    Row 0 stands for all flows together, and every other row for a destination prefix.
 
     Args:
         trained: sums over the encoder's training data.
-        trained_cap, global_cap, prefix_cap: most updates an arm that each level may weigh.
-        prefixes_max: prefixes remembered; one without open flows, unused for longest, makes room.
+        trained_cap, global_cap, prefix_cap: most updates of an arm for which each level may count.
+        prefixes_max: most prefixes that are remembered. The one without open flows that was unused for
+            longest makes room.
     """
 
     _A = column(np.float64, "n_arms", "dim", "dim")
@@ -83,21 +86,21 @@ class Knowledge(SlotArrays):
         return row
 
     def close(self, rows: Slots) -> None:
-        """Note that one flow of each row has ended."""
+        """Note that one flow of each of these rows has ended."""
         np.subtract.at(self._open, rows, 1)
 
     def start(self, row: int) -> Sums:
-        """The start of a new flow to the prefix of `row`."""
+        """The sums with which a new flow to the prefix of `row` starts."""
         return self._trained + self._level(_EVERYONE, self._caps[0]) + self._level(row, self._caps[1])
 
     def add(self, rows: Slots, columns: Indices, z: Floats, rewards: Floats) -> None:
-        """Pool one update of each of n flows.
+        """Add one update of each of n flows to the shared sums.
 
         Args:
-            rows: the flows' prefixes, shape (n,).
-            columns: arms, shape (n,).
+            rows: row numbers of the flows' prefixes, shape (n,).
+            columns: columns of the arms, shape (n,).
             z: contexts, shape (n, dim).
-            rewards: shape (n,).
+            rewards: normalised rewards, shape (n,).
         """
         n_arms, dim = self.n_arms, self.dim
         update = np.concatenate(
@@ -116,7 +119,9 @@ class Knowledge(SlotArrays):
         self._fade(np.unique(np.append(rows, _EVERYONE)))
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Everything learnt, as arrays; of more prefixes than are kept, those that were used last."""
+        """All shared knowledge as arrays. If there are too many prefixes, the most recently used ones are
+        kept.
+        """
         kept = dict(list(self._rows.items())[-self._prefixes_max :])
         rows = [_EVERYONE, *kept.values()]
         return {
@@ -127,10 +132,10 @@ class Knowledge(SlotArrays):
         }
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the result of `state`, before any flow is open.
+        """Take over the result of `state`. No flow may be open yet.
 
         Raises:
-            ValueError: arrays that do not fit.
+            ValueError: the arrays do not fit.
         """
         A, b, counts = (arrays[name].astype(np.float64) for name in ("A", "b", "counts"))
         prefixes = [str(prefix) for prefix in arrays["prefixes"]]

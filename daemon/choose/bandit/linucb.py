@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disjoint LinUCB for all flows and arms at once (Li et al. 2010; Mutant §5.1, Algorithm 1).
 
-Per flow and arm: A = sum z z', including the flow's start, b = sum r z, theta = A^-1 b. A rank-1 update
-keeps A^-1 by Sherman and Morrison. Rounding errors add up over millions of updates, so each pair is inverted
-afresh every `REINVERT_EVERY` of its updates. Pairs start at different points of that cycle, so that the
-inversions spread over the steps.
+Each pair of flow and arm has A = sum z z', including the flow's start, b = sum r z, and theta = A^-1 b. The
+formula of Sherman and Morrison updates A^-1. Rounding errors add up over millions of updates, so each pair's
+A is inverted afresh after every `REINVERT_EVERY` updates. Pairs start at different points of that cycle, so
+that the inversions spread over the steps.
 
 With discount < 1 the past of all arms of a flow fades whenever the flow learns (D-LinUCB, Russac et al.
-2019). An arm that was not tried for long becomes uncertain again, and worth another look. A and b then
-shrink by the factor. For the arms that were not tried, the factor is kept as a scalar, `_faded`, until their
-turn comes. The ridge fades along, and is restored when half of it has gone.
+2019): A and b shrink by this factor. So an arm that was not tried for long becomes uncertain again, and worth
+another look. For arms that were not tried, the factor is kept as a scalar, `_faded`, until they are. The
+ridge fades, too, and is restored when half of it has gone.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class LinUCB(SlotArrays):
     """Linear models of every arm, for each flow.
 
     Args:
-        n_arms: arms.
+        n_arms: number of arms.
         dim: length of a context z.
-        ridge: lambda, the precision of an arm about which nothing is known.
+        ridge: lambda, the precision for an arm about which nothing is known.
         discount: factor on the past of a row's arms at each of the row's updates, in (0, 1].
     """
 
@@ -52,7 +52,7 @@ class LinUCB(SlotArrays):
         super().__init__()
 
     def reset(self, slots: Slots) -> None:
-        """Begin flows of which nothing is known."""
+        """Begin flows without knowledge."""
         super().reset(slots)
         self._A[slots] = self.ridge * np.eye(self.dim)
         self._inverse[slots] = np.eye(self.dim) / self.ridge
@@ -62,10 +62,10 @@ class LinUCB(SlotArrays):
         """Begin flows with existing knowledge.
 
         Args:
-            slots: shape (n,).
-            A: shape (n, arms, dim, dim), without the ridge.
-            b: shape (n, arms, dim).
-            counts: updates in A, shape (n, arms).
+            slots: of the flows, shape (n,).
+            A: sums of z z' without the ridge, shape (n, arms, dim, dim).
+            b: sums of r z, shape (n, arms, dim).
+            counts: number of updates in A, shape (n, arms).
         """
         self.reset(slots)
         self._A[slots] += A
@@ -75,7 +75,7 @@ class LinUCB(SlotArrays):
         self._theta[slots] = np.einsum("naij,naj->nai", self._inverse[slots], b)
 
     def counts(self, slots: Slots) -> Floats:
-        """Updates behind each arm's estimate, as far as they have not faded, shape (n, arms)."""
+        """Number of updates behind each arm's estimate, reduced by fading, shape (n, arms)."""
         return self._counts[slots] * self._faded[slots]
 
     def means(self, slots: Slots, z: Floats) -> Floats:
@@ -83,7 +83,7 @@ class LinUCB(SlotArrays):
         return np.asarray((self._theta[slots] @ z[:, :, None])[..., 0])
 
     def widths(self, slots: Slots, z: Floats) -> Floats:
-        """The standard LinUCB bonus without alpha, sqrt(z' A^-1 z), of every arm, shape (n, arms)."""
+        """The LinUCB bonus of every arm without alpha, sqrt(z' A^-1 z), shape (n, arms)."""
         reach = self._inverse[slots] @ z[:, None, :, None]
         squared: Floats = (reach[..., 0] * z[:, None, :]).sum(axis=-1) / self._faded[slots]
         # Nobody knows less than one who knows nothing: there A is the ridge alone.
@@ -91,11 +91,11 @@ class LinUCB(SlotArrays):
         return np.sqrt(np.clip(squared, 0.0, nothing))
 
     def update(self, slots: Slots, columns: Indices, z: Floats, rewards: Floats) -> None:
-        """Learn one reward for each row; a row may not appear twice.
+        """Learn one reward for each flow. A flow may not appear twice.
 
         Args:
-            slots: rows, shape (n,).
-            columns: arms, shape (n,).
+            slots: of the flows, shape (n,).
+            columns: columns of the arms, shape (n,).
             z: contexts of the decisions, shape (n, dim).
             rewards: normalised rewards, shape (n,).
         """
@@ -122,7 +122,9 @@ class LinUCB(SlotArrays):
             self._reinvert(slots[due], columns[due])
 
     def widen(self, slots: Slots, keep: float) -> None:
-        """Keep the estimates but only a share `keep` of the certainty, in (0, 1]: the path has changed."""
+        """Keep the estimates, but only a share `keep` in (0, 1] of their certainty, because the path has
+        changed.
+        """
         self._faded[slots] *= keep
 
     def _reinvert(self, slots: Slots, columns: Indices) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the encoder's training data of recordings: `python -m ltp_switcher.daemon.choose.bandit.replay`.
+"""Makes the encoder's training data from recordings: `python -m ltp_switcher.daemon.choose.bandit.replay`.
 
-A recording passes the same features, credit and normaliser as live flows. The target of step t is the
-bandit's own question: how well does the arm chosen now do until the decision ends? It is Eq. 1, normalised,
-over the samples that were sent under that arm while the decision stands. The settings give that time: the
-longest of hold_ms and hold_rtts.
+A recording passes through the same features, credit and normaliser as live flows. The target of step t is the
+bandit's own question: how well does the arm chosen now do until the decision ends? The target is Eq. 1,
+normalised, over the samples that were sent under that arm while the decision is in force. A decision lasts
+for the longer one of the settings hold_ms and hold_rtts.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _SHOWN: Final = 0.4
 
 
 def replay(records: NDArray[np.void], chosen: ArmIds, config: LearningSection) -> dict[str, np.ndarray]:
-    """Training arrays of one flow's steps.
+    """Make the training arrays from one flow's steps.
 
     Args:
         records: `RECORD_DTYPE`, shape (steps,), of one flow in the order of time.
         chosen: the arm chosen after each step, shape (steps,).
-        config: how long a decision stands, zeta, kappa, ADWIN.
+        config: settings for the length of a decision, zeta, kappa and ADWIN.
 
     Returns:
-        inputs: float32, shape (steps, 75), what the encoder sees. arm: uint8, shape (steps,), the arm
-        whose reward is asked for. reward: float32, shape (steps,), NaN where there is no answer.
-        fresh: bool, shape (steps,), where the arm was chosen anew in this step.
+        inputs: the encoder's inputs, float32, shape (steps, 75). arm: the arm whose reward is the target,
+        uint8, shape (steps,). reward: the target, float32, shape (steps,); NaN where unknown. fresh: true
+        where the arm was chosen anew in this step, bool, shape (steps,).
     """
     steps = len(records)
     windows = FeatureWindows()
@@ -108,10 +108,10 @@ def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: Le
 
 
 def replay_file(path: Path, config: LearningSection) -> dict[str, np.ndarray]:
-    """`replay` of a recording's one flow.
+    """Apply `replay` to the one flow of a recording.
 
     Raises:
-        ArtifactError: no recording, or one of several flows.
+        ArtifactError: the file is not a recording, or has several flows.
     """
     rows = read_recording(path)
     records = rows["record"]
@@ -121,7 +121,7 @@ def replay_file(path: Path, config: LearningSection) -> dict[str, np.ndarray]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Turn every recording of a folder into NAME.npz beside it; returns the exit status."""
+    """Turn every recording of a folder into NAME.npz beside it; return the exit status."""
     parser = argparse.ArgumentParser(
         "python -m ltp_switcher.daemon.choose.bandit.replay", description=__doc__
     )

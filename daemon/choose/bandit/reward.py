@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normalisation of Mutant's reward (§5.1): Eq. 1 with throughput over thr_max and RTT over d_min.
 
-R_max is Eq. 1 without loss, thr_max^kappa / d_min. That is the paper's text; line 17 of Algorithm 1 drops
-kappa, which would leave a unit behind. So R / R_max has no unit, lies in 0..1, and orders paths of
-0.1 Mbit/s and of 10 Gbit/s alike.
+R_max is Eq. 1 without loss, thr_max^kappa / d_min, as the paper's text says. Line 17 of Algorithm 1 drops
+kappa, and would leave a unit behind. So R / R_max has no unit, lies in 0..1, and is comparable between paths
+of 0.1 Mbit/s and of 10 Gbit/s.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ltp_switcher.slots import SlotArrays, column
 def normalised(
     seen: Performance, throughput_max_Bps: Floats, rtt_min_us: Floats, zeta: float, kappa: float
 ) -> Floats:
-    """R / R_max, cut to 0..1; 0 without a measurement. All arrays of shape (n,).
+    """R / R_max, clipped to 0..1; 0 without a measurement. All arrays have the shape (n,).
 
     Args:
-        seen: over the time that is to be judged.
+        seen: throughput, RTT and loss over the time to judge.
         throughput_max_Bps: thr_max; 0 before the first measurement.
         rtt_min_us: d_min; inf before the first measurement.
         zeta: weight of loss.
@@ -48,14 +48,13 @@ class _Streams(AdwinBank):
 class RewardNormaliser(SlotArrays):
     """Largest throughput and least delay (thr_max, d_min) of every flow, by ADWIN per flow and arm.
 
-    Between changes thr_max and d_min are running extremes (Algorithm 1 line 13). When ADWIN finds a change
-    in the throughput or the RTT of a flow under an arm, they are taken anew from the windows of the flow's
-    arms that ran within `stale_s`: an arm that filled the queue must not pass off its own RTT as the
-    path's while another arm's window still knows better, and an arm that has not run for long knows only
-    the path of old.
+    Between changes thr_max and d_min are running extremes (Algorithm 1 line 13). ADWIN may find a change in
+    the throughput or the RTT of a flow under an arm. Then thr_max and d_min are taken anew from the windows
+    of all arms of the flow that ran within `stale_s`. With several arms, one that filled the queue cannot
+    pass off its own RTT as the path's. An arm that has not run for long knows only the old path.
 
-    ADWIN's test has a term made for values of unit range. The streams are therefore log2 of the
-    throughput and -log2 of the RTT: a doubling is 1, at any scale.
+    ADWIN's test has a term made for values of unit range. The streams are therefore log2 of the throughput
+    and -log2 of the RTT. A doubling is 1 at any scale.
     """
 
     throughput_max_Bps = column(np.float64)  # noqa: N815 - B is bytes
@@ -70,7 +69,7 @@ class RewardNormaliser(SlotArrays):
         self._free: list[int] = []
 
     def reset(self, slots: Slots) -> None:
-        """Start the slots anew, and give their streams back."""
+        """Start these slots anew, and free their streams."""
         pairs = self._pair[slots[slots < self.capacity]]
         self._free.extend(pairs[pairs >= 0].tolist())
         super().reset(slots)
@@ -87,16 +86,15 @@ class RewardNormaliser(SlotArrays):
         """Add one step's measurements.
 
         Args:
-            slots: shape (n,), each at most once.
-            arms: active arm's id, shape (n,).
-            throughput_Bps: shape (n,), above 0.
-            rtt_us: shape (n,), above 0.
-            time_ns: shape (n,).
-            least_rtt_us: d_min is no more than this, whatever the windows hold, shape (n,); None for no
-                such bound.
+            slots: of the flows, shape (n,), each at most once.
+            arms: id of each flow's active arm, shape (n,).
+            throughput_Bps: throughput of each flow, above 0, shape (n,).
+            rtt_us: RTT of each flow, above 0, shape (n,).
+            time_ns: time of each record, shape (n,).
+            least_rtt_us: upper bound on d_min, whatever the windows hold, shape (n,); None for no bound.
 
         Returns:
-            Shape (n,): where the path changed, and thr_max and d_min were taken anew.
+            True where the path changed, and thr_max and d_min were taken anew, shape (n,).
         """
         pairs = self._pairs(slots, arms)
         self._streams.used_ns[2 * pairs] = time_ns
@@ -114,7 +112,7 @@ class RewardNormaliser(SlotArrays):
         return changed
 
     def observe(self, slots: Slots, seen: Measurement, time_ns: Ints) -> Bools:
-        """Add one step's valid measurements, shape (n,); returns where the path changed."""
+        """Add one step's valid measurements, shape (n,). Returns true where the path changed, shape (n,)."""
         changed = np.zeros(len(slots), np.bool_)
         at = np.flatnonzero(seen.valid)
         if at.size:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choosers that learn nothing: by chance, or not at all."""
+"""Choosers that learn nothing: one chooses at random, and one keeps every flow's arm."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.slots import SlotArrays, column
 
 DWELLS: Final = (20, 40, 80, 160)
-"""Steps that an arm is held for in data sets: from the shortest decision to much of the long window."""
+"""Numbers of steps for which data sets hold an arm, from the shortest decision to much of the long window."""
 
 
 class RandomChooser(Chooser, SlotArrays):
-    """Any arm of the pool, held for a random one of `dwells` steps.
+    """Draws arms of the pool at random. Each is held for a number of steps drawn from `dwells`.
 
-    With `dwells` (1,) it is the baseline "random"; with `DWELLS` it explores for data sets, where every
-    arm must be seen both settling and settled.
+    With `dwells` (1,) this is the baseline "random". With `DWELLS` it explores for data sets, which must show
+    every arm both settling and settled.
     """
 
     needed_step_s = 0.0
@@ -41,16 +41,16 @@ class RandomChooser(Chooser, SlotArrays):
         self._pools: dict[int, ArmIds] = {}
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows; each draws an arm at its first step."""
+        """Take in new flows. Each flow draws an arm at its first step."""
         self.reset(slots)
 
     def close(self, slots: Slots) -> None:
-        """Forget the flows' own pools."""
+        """Forget flows and the pools of their own."""
         for slot in slots.tolist():
             self._pools.pop(slot, None)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """Draw for the flows whose dwell is over; the others stay."""
+        """Draw arms for the flows whose hold is over. The other flows keep their arms."""
         left = self._left[slots]
         over = left <= 0
         ending = slots[over]
@@ -65,7 +65,7 @@ class RandomChooser(Chooser, SlotArrays):
         return Draw(self._arm[slots], unknown, over)
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Draw from these arms from the next draw on, which comes at once."""
+        """Draw from these arms. The flows concerned draw at their next step."""
         if slots is None:
             self._pool = np.array(arms, np.uint8)
             self._pools.clear()
@@ -77,12 +77,12 @@ class RandomChooser(Chooser, SlotArrays):
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """The arms drawn from."""
+        """The arms from which new flows draw."""
         return tuple(int(arm) for arm in self._pool)
 
 
 class KeepChooser(Chooser, SlotArrays):
-    """Every flow keeps the arm that it began with, and gets it back after a fallback."""
+    """Keeps every flow on the arm on which it began, and returns it there after a fallback."""
 
     needed_step_s = inf
     reasons = ("the flow began with it, and keeps it",)
@@ -95,11 +95,11 @@ class KeepChooser(Chooser, SlotArrays):
         self._pool = tuple(pool)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows. Their first record shows their arms."""
+        """Take in new flows. The first record of a flow shows its arm."""
         self.reset(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """The flows' first arms."""
+        """The arms on which the flows began."""
         arms = self._arm[slots]
         if not arms.all():
             self._arm[slots] = arms = np.where(arms == 0, records["want_arm"], arms)
@@ -112,11 +112,11 @@ class KeepChooser(Chooser, SlotArrays):
         return Draw(arms, unknown, np.zeros(slots.shape, np.bool_))
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """No choice, so no pool to choose from; it is only shown."""
+        """Keep the pool only to show it, because nothing is chosen."""
         if slots is None:
             self._pool = tuple(arms)
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """The arms of the settings."""
+        """The arms of the pool in the settings."""
         return self._pool

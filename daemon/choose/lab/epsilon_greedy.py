@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ε-greedy, a baseline: the arm with the largest mean reward so far, and at times any arm.
+"""ε-greedy, a baseline: it runs the arm with the largest mean reward so far, and at times a random arm.
 
-Each flow learns for itself. An arm stays for some looks at the path. Its reward is the mean of the later
-looks, because the first ones show the queue of the arm before. Each arm gets one stay first.
+Each flow learns for itself. An arm stays for some looks at the path. The arm's reward is the mean of the
+later looks, because the first looks show the queue of the earlier arm. At first each arm gets one stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ltp_switcher.slots import SlotArrays, column
 EPSILON: Final = 0.1
 STAY_LOOKS: Final = 6
 SETTLE_LOOKS: Final = 2
-"""Looks of a stay that do not count."""
+"""Number of first looks of a stay that do not count."""
 ARMS_MAX: Final = 32
 _GREEDY, _EXPLORED = range(2)
 
@@ -32,9 +32,9 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
 
     Args:
         pool: ids of the arms.
-        epsilon: chance of any arm at the end of a stay.
-        zeta: weight of loss in the reward, Eq. 1.
-        kappa: weight of throughput in it.
+        epsilon: probability of a random arm at the end of a stay.
+        zeta: weight of loss in the reward, Mutant Eq. 1.
+        kappa: weight of throughput in the reward.
         seed: seed of the draws of explored arms.
     """
 
@@ -70,11 +70,11 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """The arms of a new flow."""
+        """The arms among which a new flow chooses."""
         return self._pool
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Choose among these arms from the end of the running stays on."""
+        """Choose among these arms, after the stays under way have ended."""
         if slots is None:
             self._pool = tuple(arms)
             self._pools.clear()
@@ -88,12 +88,12 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
         self._left[slots] = STAY_LOOKS
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that ended; their slots may come again."""
+        """Forget flows that have ended. Their slots may be used again."""
         for slot in slots.tolist():
             self._pools.pop(slot, None)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """Count the looks that are over, and choose for the flows whose stay is over."""
+        """Count the looks that have ended, and choose for the flows whose stay has ended."""
         seen, idle, draining = read(records)
         over = self._looks.take(slots, seen, idle, draining)
         if over.any():
@@ -127,11 +127,11 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
         return float(self._sum[slot, arm]) / count if count else np.inf
 
     def reason(self, slots: Slots) -> Reasons:
-        """Whether each flow's arm was the best, or a lot."""
+        """The reason for each flow's arm: it was the best one, or a random one."""
         return Reasons(self._code[slots], np.full(slots.shape, np.nan))
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
-        """The mean reward of the arms that the flow has tried."""
+        """The mean rewards of the arms that the flow has tried."""
         pool = self._pools.get(slot, self._pool)
         known = [(arm, self.mean(slot, arm)) for arm in pool if self._count[slot, arm]]
         return [Estimate(arm, mean, mean, mean) for arm, mean in known]

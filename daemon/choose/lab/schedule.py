@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chooser that follows a plan, for experiments: which arm from which second of a flow's life on."""
+"""A chooser for experiments that follows a schedule: the arm to run from each second of a flow's life on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ EXAMPLE = "entries such as bbr@0, vegas@2.5 in the order of their times, the fir
 
 
 def parse_schedule(field: str, entries: Sequence[str]) -> list[tuple[str, float]]:
-    """Arms and the seconds at which they begin, of entries such as `vegas@2.5`.
+    """Parse entries such as `vegas@2.5` into arms and the seconds at which they begin.
 
     Raises:
-        ConfigError: an entry is no arm and time, or the times do not rise from 0; it carries `field`.
+        ConfigError: an entry is not an arm with a time, or the times do not rise from 0. The error names
+            `field`.
     """
     parsed: list[tuple[str, float]] = []
     for entry in entries:
@@ -40,10 +41,10 @@ def parse_schedule(field: str, entries: Sequence[str]) -> list[tuple[str, float]
 
 
 class ScheduleChooser(Chooser, SlotArrays):
-    """Every flow runs the arms of the schedule, each from its second of the flow's measured life on.
+    """Runs the arms of a schedule on every flow. Each arm begins at its second of the flow's measured life.
 
     Args:
-        entries: the schedule as `parse_schedule` takes it.
+        entries: the schedule, in the form that `parse_schedule` takes.
         arms: the kernel's arms.
 
     Raises:
@@ -67,7 +68,7 @@ class ScheduleChooser(Chooser, SlotArrays):
         self._at_ns = np.array([at_s * 1e9 for _, at_s in schedule], np.int64)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows. Their lives begin with the interval of their first record."""
+        """Take in new flows. A flow's life begins with the interval of its first record."""
         self.reset(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
@@ -82,7 +83,7 @@ class ScheduleChooser(Chooser, SlotArrays):
         return Draw(arms, np.full(slots.shape, np.nan), np.zeros(slots.shape, np.bool_))
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """The schedule chooses, whatever the pool."""
+        """Ignore the pool, because the schedule chooses."""
 
     @property
     def pool(self) -> tuple[int, ...]:

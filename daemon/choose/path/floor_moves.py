@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the lowest RTT of the looks has left the path's floor.
+"""Detects that the path's RTT floor has moved, from the lowest RTT of each look.
 
-A floor falls at the first lower sample. A rise needs more care, because a queue looks the same at first: the
-lowest RTT of each look has to stay high and constant, and to exceed the floor by more than a few packets of
-the bottleneck, and by more than the queue that the arm keeps on every path. Where it stays high without being
-constant, a queue stands.
+The floor falls at the first lower sample. A rise needs more care, because a queue looks the same at first.
+The lowest RTT of each look has to stay high and constant. It also has to exceed the floor by more than a few
+packets of the bottleneck, and by more than the queue that the arm keeps on every path. If the lowest RTT
+stays high without being constant, there is a queue.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
 CONSTANT: Final = 0.1
-"""Looks count as constant while each is within this share of the first."""
+"""Largest relative distance from the first look at which looks count as constant."""
 
 
 class FloorMoves(SlotArrays):
-    """How long the looks' lowest RTT has been high, by player.
+    """The time for which the looks' lowest RTT has been high, by player.
 
     Args:
         settings: the rule's thresholds.
@@ -43,17 +43,18 @@ class FloorMoves(SlotArrays):
     def look(
         self, slots: Slots, least_us: Floats, floor_us: Floats, own_us: Floats, seen: Floats
     ) -> tuple[Bools, Bools, Floats]:
-        """Whether a look shows a shorter path or a longer one, and how long the RTT has been high, s.
+        """Whether a look shows a shorter path, whether it shows a longer one, and the time for which the RTT
+        has been high.
 
-        Each has the shape (n,). The time is NaN where the RTT is not high. Where it has been high for long
-        without being constant, a queue stands.
+        Each result has the shape (n,). The time is in seconds, and NaN where the RTT is not high. If the RTT
+        has been high for long without being constant, there is a queue.
 
         Args:
-            slots: shape (n,).
+            slots: of the players, shape (n,).
             least_us: lowest RTT of the look, shape (n,).
             floor_us: lowest RTT of the path, shape (n,).
-            own_us: the queue that the arm keeps whatever the path, shape (n,).
-            seen: as `looks.read` gives it, shape (fields, n).
+            own_us: queue that the arm keeps on every path, shape (n,).
+            seen: fields from `looks.read`, shape (fields, n).
         """
         now_ns, kernel_floor_us, bdp_pkts = seen[TIME_NS], seen[KERNEL_FLOOR], seen[BDP]
         settings = self._settings
@@ -77,6 +78,6 @@ class FloorMoves(SlotArrays):
         return fell, rose, high_s
 
     def forget(self, slots: Slots) -> None:
-        """The looks before say nothing of those to come."""
+        """Forget the earlier looks, which say nothing about later ones."""
         self._raised_ns[slots] = 0
         self._queued_ns[slots] = 0

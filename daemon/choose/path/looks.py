@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks at a path: a quarter of a second and two round trips each, so that one look is not noise.
 
-A look sums up the steps since the last one. Its rate is measured from ACK to ACK, because ACKs may come in
-batches, as from a client on Wi-Fi: a batch more or less would look like a swing of the rate. Over the looks,
-three numbers tell paths apart: the lowest RTT, the highest smoothed RTT over it, and how much the rate swings
-from look to look. The swing is large on cellular links under every arm, and near 0 on wired ones: a rate that
-steps once, or that climbs, does not swing. Nor does a rate that only follows the arm's window. Then the RTT
-rises with the rate, and where the path is the cause, it falls. Looks count once the rate has stopped to grow
-after the start.
+A look sums up the steps since the last look. The rate of a look is measured from ACK to ACK. ACKs may come in
+batches, for example from a client on Wi-Fi, and a batch more or less would look like a swing of the rate.
+Three numbers distinguish paths: the lowest RTT, the ratio of the highest smoothed RTT to the lowest RTT, and
+the swing of the rate from look to look. The swing is large on cellular links under every arm, and near 0 on
+wired ones. A rate that steps once, or that climbs, does not swing. A rate that only follows the arm's window
+does not swing either. In that case the RTT rises with the rate; if the path is the cause, the RTT falls.
+Looks count once the rate has stopped growing after the start.
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ from ltp_switcher.slots import SlotArrays, column, put_first
 LOOK_NS: Final = 250_000_000
 LOOK_RTTS: Final = 2.0
 GAINS: Final = 12
-"""Looks that the swing of the rate covers."""
+"""Number of looks over which the swing of the rate is measured."""
 GAINS_LEAST: Final = 6
-"""Fewest looks by which the swing is known."""
+"""Least number of looks after which the swing is known."""
 GRAIN_PKTS: Final = 2.0
-"""A look counts whole acknowledgements, so the packets of two looks differ by so many on a steady path."""
+"""Difference in packets between two looks on a steady path, because a look counts whole acknowledgements."""
 SILENCE: Final = 0.25
-"""Share of a look above which its silence means that the kernel has not timed all its ACKs. Then the steps'
-time counts."""
+"""Share of a look's time. If the look was silent for more, the kernel has not timed all ACKs, and the steps'
+time counts instead.
+"""
 ANEW: Final = 16
-"""Looks in which an arm that begins anew fills the path: they do not count for the swing."""
+"""Number of looks in which an arm that begins anew fills the path. These looks do not count for the swing."""
 KEPT: Final = 0.5
-"""Share of the highest rate that is left where only the path's RTT has changed."""
+"""Share of the highest rate that remains if only the path's RTT has changed."""
 GROWTH: Final = 0.1
-"""A rate grows while it gains this share from look to look."""
+"""Least gain from look to look, as a share, with which a rate counts as growing."""
 
 OVERFLOW: Final = 0.02
-"""Share of the packets that a full buffer loses at least."""
+"""Least share of the packets that a full buffer loses."""
 FEW_PKTS: Final = 4.0
-"""BBR's smallest window."""
+"""BBR's smallest window, in packets."""
 
 APP_LIMITED: Final = np.uint32(FlowFlags.APP_LIMITED)
-"""The flag of a record whose flow had too little to send."""
+"""The flag of records whose flow had too little to send."""
 DRAINING: Final = np.uint32(FlowFlags.DRAINING)
-"""The flag of a record in whose step the arm held the flow back, to empty the queue."""
+"""The flag of records in whose step the arm held the flow back to empty the queue."""
 _FIELDS: Final = Columns(
     "time_ns", "interval_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
     "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
@@ -60,16 +61,17 @@ _FIELDS: Final = Columns(
     TIME_NS, INTERVAL_NS, SILENT_NS, RTT_SAMPLES, RTT_LEAST, RTT_SUM, SRTT_PEAK, DELIVERED, LOST,
     LOST_WITHOUT_QUEUE, SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS,
 ) = range(15)  # fmt: skip
-"""Places of these fields in what `read` returns. `SILENT_NS` is by how much longer the last ACK was ago at
-the end of the step than at its begin."""
+"""Indices of the fields that `read` returns. `SILENT_NS` is the time since the last ACK at the end of the
+step, less the same time at its beginning.
+"""
 
 
 def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
-    """The numbers that looks need of a step's records, shape (n,).
+    """Read the fields that looks need from a step's records, shape (n,).
 
     Returns:
-        Fields, shape (15, n), where the application had too little to send, and where the arm emptied the
-        queue, each of shape (n,).
+        The fields, shape (15, n); true where the application had too little to send, shape (n,); and true
+        where the arm emptied the queue, shape (n,).
     """
     fields = _FIELDS.read(records).T
     # A credit's time ends with its last ACK.
@@ -79,28 +81,30 @@ def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
 
 
 class Look(NamedTuple):
-    """The findings of a look of n players, each of shape (n,)."""
+    """The findings of one look of each of n players; each array has the shape (n,)."""
 
     rate_Bps: Floats  # noqa: N815 - B is bytes
-    """Packets delivered over the time; NaN where the application had too little to send."""
+    """Packets delivered over the look's time, in bytes/s; NaN where the application had too little to
+    send.
+    """
     rate_before_Bps: Floats  # noqa: N815
-    """The rate of the look before; NaN where there is none, or where it does not compare."""
+    """The rate of the earlier look, in bytes/s; NaN where there is none, or where the two do not compare."""
     floor_us: Floats
-    """Lowest RTT of the path so far; inf before the first sample."""
+    """Lowest RTT of the path so far; inf before there is a sample."""
     least_us: Floats
-    """Lowest RTT; inf in a look without a sample."""
+    """Lowest RTT of the look; inf if the look has no sample."""
     most_us: Floats
-    """Highest smoothed RTT; 0 in a look without a sample."""
+    """Highest smoothed RTT of the look; 0 if the look has no sample."""
     time_us: Floats
-    """Length."""
+    """Length of the look."""
     acks: Floats
-    """ACKs with an RTT sample."""
+    """Number of ACKs with an RTT sample."""
     delivered_pkts: Floats
     """Packets delivered."""
     lost_pkts: Floats
     """Packets lost."""
     quiet_lost_pkts: Floats
-    """Packets lost while no queue stood."""
+    """Packets lost while there was no queue."""
     drained: Bools
     """True where the arm held the flow back to empty its own queue, and the look saw the RTT after that."""
     idle: Bools
@@ -111,12 +115,12 @@ class Looks(SlotArrays):
     """The looks at the paths of all flows.
 
     Args:
-        zeta: weight of loss in the reward that a look shows, Eq. 1.
-        kappa: weight of throughput in it.
+        zeta: weight of loss in a look's reward, Mutant Eq. 1.
+        kappa: weight of throughput in a look's reward.
     """
 
     began_ns = column(np.int64)
-    """Start of the flow; 0 before the first record."""
+    """Time at which the flow started; 0 before the first record."""
     floor_us = column(np.float64, initial=np.inf)
     """Lowest RTT since the start, or since `forget`."""
     peak_us = column(np.float64)
@@ -124,13 +128,13 @@ class Looks(SlotArrays):
     least_us = column(np.float64, initial=np.inf)
     """Lowest RTT of the look under way."""
     share = column(np.float64, initial=np.nan)
-    """Reward of the last look, as a share of the reward at the highest throughput and the lowest RTT."""
+    """Reward of the last look, as a share of the reward at the path's highest throughput and lowest RTT."""
     earned = column(np.float64, initial=np.nan)
-    """Log of the last look's reward, in bytes/s and µs; NaN where it says nothing of the arm."""
+    """Log of the last look's reward, in bytes/s and µs; NaN if the look says nothing about the arm."""
     grown = column(np.bool_)
-    """Whether the rate has stopped to grow, since the start or since `forget`."""
+    """Whether the rate has stopped growing, since the start or since `forget`."""
     bdp_pkts = column(np.float64)
-    """Largest bandwidth-delay product since the start, or since `forget`."""
+    """Largest bandwidth-delay product in packets, since the start or since `forget`."""
     _quiet_lost = column(np.float64)
     """Packets that were lost while no queue stood, since the start or since `forget`."""
     _first_delivered = column(np.float64)
@@ -148,17 +152,17 @@ class Looks(SlotArrays):
     top_Bps = column(np.float64)  # noqa: N815
     """Highest rate since the start, or since `forget`."""
     lost_pkts = column(np.float64)
-    """Packets lost in the last look."""
+    """Number of packets lost in the last look."""
     mean_us = column(np.float64, initial=np.nan)
     """Mean RTT of the last look."""
     packet_us = column(np.float64, initial=np.nan)
-    """Time that a packet took at the look's rate."""
+    """Time that one packet took at the look's rate."""
     _log_rate = column(np.float64, initial=np.nan)
     """Logarithm of the last look's rate."""
     _idle = column(np.bool_)
     """Whether the application had too little to send in the look."""
     drained = column(np.bool_)
-    """Whether an arm emptied the queue in the look under way."""
+    """Whether an arm has emptied the queue in the look under way."""
     _drained_ns = column(np.int64)
     """End of the last step in which an arm emptied the queue, CLOCK_MONOTONIC."""
     _mixed = column(np.bool_)
@@ -179,19 +183,20 @@ class Looks(SlotArrays):
         self._zeta, self._kappa = zeta, kappa
 
     def mix(self, slots: Slots) -> None:
-        """Other flows make up these players now: rates before and after do not compare.
+        """Note that other flows make up these players now. Earlier and later rates do not compare.
 
-        The look before may have the last packets of a flow that ended, and the looks after a flow's growth.
+        The earlier look may have the last packets of a flow that ended, and later looks may have a new flow's
+        growth.
         """
         self._mixed[slots] = True
         self._unsteady[slots] = True
         self._gains[slots, 0] = np.nan
 
     def take(self, slots: Slots, seen: Floats, idle: Bools, draining: Bools) -> Bools:
-        """Take in a step, as `read` gives it, and where an arm empties the queue, shape (n,).
+        """Take in a step's fields, from `read`, and whether each flow's arm empties the queue, shape (n,).
 
         Returns:
-            Where a look is over, shape (n,).
+            True where a look is over, shape (n,).
         """
         now_ns, interval_ns, _, samples, least_us, _, most_us, delivered, lost = seen[:9]
         known = samples > 0
@@ -212,7 +217,7 @@ class Looks(SlotArrays):
         return over
 
     def measure(self, slots: Slots, seen: Floats) -> Look:
-        """End the looks of these flows: the reward and the rate that they show."""
+        """End the looks of these flows, and return their findings."""
         now = seen[[TIME_NS, DELIVERED, LOST]].T
         look_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
         sum_us, samples, silent_ns, quiet_lost_pkts = self._sums[slots].T
@@ -284,15 +289,15 @@ class Looks(SlotArrays):
         self.drained[slots] = False
 
     def rtt_ratio(self, slots: Slots) -> Floats:
-        """The highest smoothed RTT over the lowest RTT, shape (n,)."""
+        """The ratio of the highest smoothed RTT to the lowest RTT, shape (n,)."""
         ratio: Floats = self.peak_us[slots] / self.floor_us[slots]
         return ratio
 
     def swing(self, slots: Slots) -> Floats:
-        """Swing of the rate's logarithm from look to look, up and down, shape (n,); 0 if not known.
+        """The swing of the rate's logarithm from look to look, up and down, shape (n,); 0 if not known.
 
-        The rate moves up by so much in a quarter of the looks, and down by so much in another quarter. The
-        swing is 0 where the RTT rises and falls with it.
+        The rate moves up by at least the swing in a quarter of the looks, and down by as much in another
+        quarter. The swing is 0 where the RTT rises and falls with the rate.
         """
         known = self._gains[slots]
         with_window = (np.nan_to_num(known) * self._delays[slots]).sum(axis=1) > 0
@@ -305,41 +310,49 @@ class Looks(SlotArrays):
         return np.where(found, np.maximum(np.minimum(-low, high), 0.0), 0.0)
 
     def quiet_loss(self, slots: Slots) -> Floats:
-        """Share of the packets that were lost while no queue stood, shape (n,)."""
+        """Share of the packets that were lost while there was no queue, shape (n,)."""
         return loss_rate(
             self._quiet_lost[slots], np.maximum(self._marks[slots, 1] - self._first_delivered[slots], 1.0)
         )
 
     def overfilled(self, slots: Slots) -> Floats:
-        """Share of the packets lost since the flow began, if a full buffer lost them; else 0, shape (n,)."""
+        """Share of the packets lost since the flow began, shape (n,); 0 where a full buffer did not cause the
+        losses.
+        """
         lost = loss_rate(self._marks[slots, 2], self._marks[slots, 1])
         return np.where(lost > OVERFLOW, lost, 0.0)
 
     def backlog_pkts(self, slots: Slots) -> Floats:
-        """Packets of the flow that stood in a queue throughout the look, shape (n,); NaN if not known."""
+        """Number of the flow's packets that stayed in a queue throughout the look, shape (n,); NaN if not
+        known.
+        """
         with np.errstate(invalid="ignore"):
             standing_us = self.least_us[slots] - self.floor_us[slots]
         backlog: Floats = standing_us / self.packet_us[slots]
         return backlog
 
     def correct(self, slots: Slots, seen: Floats, step: float) -> None:
-        """Measure flows against the path's lowest RTT, not their own: changes `seen`, shape (fields, n).
+        """Measure flows against the path's lowest RTT instead of their own. This changes `seen`, shape
+        (fields, n).
 
-        A flow that began behind a queue knows no lower RTT than the one there. If that exceeds the path's by
-        the factor `step`, the flow's losses in the queue look like losses without one.
+        A flow that began behind a queue has seen no RTT without the queue. If its lowest RTT exceeds the
+        path's by the factor `step`, its losses in the queue look like losses without a queue, and are not
+        counted as such.
         """
         floor_us, own_us = self.floor_us[slots], seen[KERNEL_FLOOR]
         seen[LOST_WITHOUT_QUEUE, own_us > step * floor_us] = 0.0
         seen[BDP] *= np.minimum(floor_us / np.maximum(own_us, 1.0), 1.0)
 
     def lower(self, slots: Slots, least_us: Floats, step: float) -> None:
-        """The path's lowest RTT is no higher than this. Where that is news, a queue stood until now."""
+        """Lower the path's lowest RTT to this one. If that is news, a queue has stood until now, and its
+        losses are forgotten.
+        """
         found_us = self.floor_us[slots]
         self._forget_losses(slots[(least_us * step < found_us) & np.isfinite(found_us)])
         self.floor_us[slots] = np.minimum(found_us, least_us)
 
     def forget(self, slots: Slots, floor_us: Floats) -> None:
-        """Forget the path before: the path is another one now, with this lowest RTT."""
+        """Forget the old path. The path is another one now, with this lowest RTT."""
         self.floor_us[slots] = floor_us
         self._forget_losses(slots)
         self.peak_us[slots] = 0.0
@@ -348,21 +361,21 @@ class Looks(SlotArrays):
         self.grown[slots] = False
 
     def holds_few(self, slots: Slots) -> Bools:
-        """True where the path holds fewer packets than BBR keeps in flight at least, shape (n,)."""
+        """True where the path holds fewer packets than BBR's least window, shape (n,)."""
         bdp_pkts = self.bdp_pkts[slots]
         found: Bools = self.grown[slots] & (bdp_pkts > 0) & (bdp_pkts < FEW_PKTS)
         return found
 
     def keeps_rate(self, slots: Slots) -> Bools:
-        """True where the rate is still about the highest, shape (n,).
+        """True where the rate is still near the highest one of the path, shape (n,).
 
-        Elsewhere a low RTT may show that a slow link's queue has drained.
+        Where the rate is lower, a low RTT may only show that a slow link's queue has drained.
         """
         found: Bools = self.rate_Bps[slots] >= KEPT * self.top_Bps[slots]
         return found
 
     def grow_anew(self, slots: Slots) -> None:
-        """The arms of these flows begin anew."""
+        """Note that the arms of these flows begin anew."""
         self._growing[slots] = ANEW
 
     def _forget_losses(self, slots: Slots) -> None:

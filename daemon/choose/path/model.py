@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path of a player in eight numbers, each with an age and an uncertainty, or not observed.
+"""Describes the path of a player by eight numbers. Each has an age and an uncertainty, or is not observed.
 
-Every look says something of some numbers, and nothing of the others: a look in which the application paused
-says nothing of the rate, and only a look behind an empty queue of one's own shows a queue of others. So each
-number is a mean over the last looks that told it. Its uncertainty is the standard error of this mean, and its
-age is the time since the last of these looks. A number that no look has told is NaN: it was not observed.
-Nothing here knows the arms.
+A look observes only some of the numbers. For example, a look in which the application paused says nothing
+about the rate, and only a look with an empty queue of the player's own shows a queue of others. So each
+number is a mean over the last looks that observed it. Its uncertainty is the standard error of this mean, and
+its age is the time since the last of these looks. A number that no look has observed is NaN. This module does
+not know the arms.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ from ltp_switcher.daemon.choose.path.looks import Look
 from ltp_switcher.slots import SlotArrays, column
 
 MEMORY: Final = 8
-"""Looks over which a number is a mean."""
+"""Number of looks over which a number is a mean."""
 CONFIRMS: Final = 1.05
-"""A look whose lowest RTT exceeds the lowest of all by no more than this factor shows the propagation RTT."""
+"""Largest ratio of a look's lowest RTT to the lowest RTT of all with which the look shows the propagation
+RTT.
+"""
 BEHIND_QUEUE: Final = 1.1
-"""Losses in a look whose highest RTT exceeds the lowest of all by less than this factor show no buffer."""
+"""Least ratio of a look's highest RTT to the lowest RTT of all with which losses show the size of the
+buffer.
+"""
 PACKETS_LEAST: Final = 20.0
-"""Packets of a look below which a share of them says nothing."""
+"""Least number of packets in a look for which a share of them says something."""
 
 
 def tell(look: Look) -> Floats:
-    """The numbers that a look tells, shape (n, numbers), in the order of `Number`; NaN for the others."""
+    """The numbers that a look observes, shape (n, numbers), in the order of `Number`; NaN for numbers not
+    observed.
+    """
     told = np.full((look.rate_Bps.size, len(Number)), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         told[:, Number.RATE] = look.rate_Bps
@@ -56,16 +62,17 @@ def tell(look: Look) -> Floats:
 
 
 def fold(count: Floats, mean: Floats, spread2: Floats, told: Floats) -> tuple[Floats, Floats, Floats]:
-    """Take what looks tell into the means over the last `MEMORY` looks. All have the shape (n, numbers).
+    """Add looks to the means over the last `MEMORY` looks. All arrays have the shape (n, numbers).
 
     Args:
-        count: looks that have told the number.
-        mean: their mean.
-        spread2: their variance.
-        told: as `tell` gives it.
+        count: number of looks that have observed the number.
+        mean: mean of the number over these looks.
+        spread2: variance of the number over these looks.
+        told: result of `tell` for the new looks.
 
     Returns:
-        `count`, `mean` and `spread2` with these looks. Where a look tells nothing, they are as before.
+        `count`, `mean` and `spread2` with the new looks. They stay the same where a look does not observe the
+        number.
     """
     known = ~np.isnan(told)
     count = count + known
@@ -78,7 +85,7 @@ def fold(count: Floats, mean: Floats, spread2: Floats, told: Floats) -> tuple[Fl
 
 
 class PathModel(SlotArrays):
-    """The numbers of the paths of all players, 256 bytes each."""
+    """The numbers of the paths of all players; 256 bytes for each."""
 
     _count = column(np.float64, len(Number))
     """Looks that have told each number."""
@@ -88,14 +95,14 @@ class PathModel(SlotArrays):
     """End of the last look that told the number, CLOCK_MONOTONIC."""
 
     def look(self, slots: Slots, look: Look, now_ns: Floats) -> None:
-        """Take in the looks of these players, which end now; `now_ns` has the shape (n,)."""
+        """Take in the looks of these players that end now. `now_ns` has the shape (n,)."""
         told = tell(look)
         folded = fold(self._count[slots], self._mean[slots], self._spread2[slots], told)
         self._count[slots], self._mean[slots], self._spread2[slots] = folded
         self._seen_ns[slots] = np.where(np.isnan(told), self._seen_ns[slots], now_ns[:, np.newaxis])
 
     def numbers(self, slots: Slots, now_ns: int) -> Told:
-        """The known numbers of the paths of these players."""
+        """The observed numbers of the paths of these players."""
         count = self._count[slots]
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt(self._spread2[slots] / np.clip(count, 1.0, MEMORY))
@@ -108,7 +115,7 @@ class PathModel(SlotArrays):
         )
 
     def forget(self, slots: Slots) -> None:
-        """The paths of these players are other ones now. What the application does stays."""
+        """Forget the paths of these players, which have new ones now. The share of the application stays."""
         self._count[slots, : Number.APPLICATION] = 0.0
         self._mean[slots, : Number.APPLICATION] = 0.0
         self._spread2[slots, : Number.APPLICATION] = 0.0
