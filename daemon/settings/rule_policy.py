@@ -20,6 +20,7 @@ CASES: Final = (
     "own-queue",
     "floor-moves",
     "starts",
+    "no-queue",
 )
 """The special cases of the rule. Each can be left out by itself."""
 

@@ -14,8 +14,8 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from .records import record
 
 BBR, LTP, VEGAS = int(ArmId.BBR), int(ArmId.LTP), int(ArmId.VEGAS)
-UNCHECKED = replace(RuleSection(), self_check=False)
-"""The rule's settings without its self-check, for the tests of its other parts: one cause at a time."""
+UNCHECKED = replace(RuleSection(), self_check=False, without=("no-queue",))
+"""The rule's settings without its self-check, and with paths of numbers, on which BBR has no queue."""
 STEP_S = 0.03
 RATE_PPS = 2000.0
 

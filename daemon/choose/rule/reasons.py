@@ -12,7 +12,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
-STARVED, SURPRISED, ALONE, STUCK, SAME, GENTLE = range(16, 22)
+STARVED, SURPRISED, ALONE, STUCK, SAME, GENTLE, EMPTY = range(16, 23)
 
 STATE: Final = np.array(
     (
@@ -55,4 +55,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the lowest RTT was {value:.1f} ms again: a queue had stood on this path, and this arm empties it",
         "the probing arm's start lost {value:.0f} % of an earlier flow's packets to the same network: this "
         "flow keeps the kernel's arm for its own start",
+        "no queue stood on the path under this arm, so no other one could gain anything",
     )

@@ -44,7 +44,7 @@ from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told
 from ltp_switcher.daemon.choose.path.floor_moves import FloorMoves
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
-from ltp_switcher.daemon.choose.path.model import PathModel
+from ltp_switcher.daemon.choose.path.model import BEHIND_QUEUE, PathModel
 from ltp_switcher.daemon.choose.players.newcomers import Newcomers
 from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
@@ -441,6 +441,13 @@ class RuleChooser(Chooser, SlotArrays):
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
+        # Another arm's gain is a shorter queue. BBR has none where the application asks for less than the
+        # path has.
+        empty = (looks.rtt_ratio(slots) < BEHIND_QUEUE) & (looks.overfilled(slots) == 0)
+        empty &= held & (state == State.PROBES) & (self._code[slots] != why.GENTLE)
+        empty = self._case("no-queue", empty)
+        self._code[slots[empty]] = why.EMPTY
+        held &= ~empty
         testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
         # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
         varies = self._case("varies", looks.rtt_ratio(slots) > self._settings.rtt_ratio)

@@ -146,7 +146,7 @@ def test_another_arms_losses_say_nothing_of_the_probing_arms_start(chooser: Rule
 @pytest.mark.parametrize(("lost", "then"), [(0.0, [BBR, LTP, BBR]), (0.15, [CUBIC, LTP])])
 def test_the_reward_of_a_gentle_start_is_not_the_probing_arms(lost: float, then: list[int]) -> None:
     """The steady arm that earns a tenth starves beside BBR's level. Beside Cubic's start nothing is said."""
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection(without=("no-queue",)))
     flow(chooser, total_lost=losing(lost))
     slow = run(
         lambda _: 40.0,
@@ -159,6 +159,6 @@ def test_the_reward_of_a_gentle_start_is_not_the_probing_arms(lost: float, then:
 
 
 def test_without_the_case_every_new_flow_probes() -> None:
-    chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, without=("starts",)))
+    chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, without=("starts", "no-queue")))
     flow(chooser, total_lost=losing(0.15))
     assert flow(chooser, at_s=10.0)[0][1] == BBR
