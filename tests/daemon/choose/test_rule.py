@@ -162,7 +162,7 @@ def test_an_arm_that_starved_before_a_rise_that_was_a_queue_stays_barred() -> No
             return 80.0, 1.0
         return 400.0 if 4.0 < t < 4.4 else 40.0, 1.0
 
-    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection())
+    chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection(without=("no-queue",)))
     changes = times_s(run(under=path, duration_s=26.0, chooser=chooser)[:, 0])
     assert [arm for _, arm in changes] == [BBR, LTP, BBR, VEGAS, BBR]
 
@@ -451,3 +451,42 @@ def test_the_reward_is_the_share_of_the_best_that_the_path_has_shown() -> None:
     assert np.isnan(rewards[0])
     assert rewards[90] == pytest.approx(1.0, abs=0.01)
     assert rewards[-1] == pytest.approx(0.5, abs=0.01)
+
+
+def queue_at(at_s: float, ratio: float = 1.3) -> Rtt:
+    """A path of 40 ms on which a queue stands at this time, for half a second."""
+    return lambda t: 40.0 * ratio if at_s < t < at_s + 0.5 else 40.0
+
+
+CHECKED = dataclasses.replace(UNCHECKED, without=())
+
+
+def test_the_probing_arm_stays_where_it_keeps_no_queue() -> None:
+    """Another arm could gain nothing there, whatever keeps the flow from filling the path."""
+    chooser = RuleChooser([BBR, LTP, VEGAS], CHECKED)
+    arms = run(queue_at(12.0), duration_s=16.0, chooser=chooser)
+    (_, first), (then_s, then) = times_s(arms[:, 0])
+    assert (first, then) == (BBR, LTP)
+    assert 12.0 <= then_s <= 12.6
+
+
+@given(st.floats(1.0, 1.3))
+@settings(max_examples=15, deadline=None)
+def test_a_queue_is_a_tenth_of_the_lowest_rtt(ratio: float) -> None:
+    assume(abs(ratio - 1.1) > 0.001)
+    chooser = RuleChooser([BBR, LTP, VEGAS], CHECKED)
+    arms = run(queue_at(1.0, ratio), duration_s=4.0, chooser=chooser)
+    assert arms[-1, 0] == (LTP if ratio > 1.1 else BBR)
+
+
+@pytest.mark.parametrize(("share", "then"), [(0.015, BBR), (0.025, LTP)])
+def test_where_packets_are_lost_the_probing_arm_does_not_stay(share: float, then: int) -> None:
+    """A policer, or a buffer of few packets, loses them without a queue that the RTT shows."""
+    chooser = RuleChooser([BBR, LTP, VEGAS], CHECKED)
+    arms = run(
+        lambda _: 40.0,
+        duration_s=4.0,
+        chooser=chooser,
+        total_lost=lambda t: int(RATE_PPS * share / (1 - share) * t),
+    )
+    assert arms[-1, 0] == then

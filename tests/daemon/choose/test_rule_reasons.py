@@ -62,3 +62,9 @@ def test_the_reason_of_a_flow_to_a_known_network_is_its_network() -> None:
     chooser.close(np.array([0]))
     chooser.open(np.array([1]), [""])
     assert said(chooser, 1) == "flows to the same network were probed before, and this arm suited them"
+
+
+def test_the_reason_without_a_queue_is_that_no_arm_could_gain_anything() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, without=()))
+    run(lambda _: 40.0, duration_s=4.0, chooser=chooser)
+    assert said(chooser) == "no queue stood on the path under this arm, so no other one could gain anything"

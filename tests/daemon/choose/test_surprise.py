@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ PROBE_S = 2.0
 
 def checking() -> RuleChooser:
     """The rule with its self-check."""
-    return RuleChooser([BBR, LTP, VEGAS], replace(RuleSection(), self_check=True))
+    return RuleChooser([BBR, LTP, VEGAS], RuleSection(without=("no-queue",)))
 
 
 class World:
