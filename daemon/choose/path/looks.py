@@ -31,7 +31,7 @@ GAINS: Final = 12
 GAINS_LEAST: Final = 6
 """Least number of looks after which the swing is known."""
 GRAIN_PKTS: Final = 2.0
-"""Difference in packets between two looks on a steady path, because a look counts whole acknowledgements."""
+"""Packets by which two looks at a steady path may differ, because a look counts whole acknowledgements."""
 SILENCE: Final = 0.25
 """Share of a look's time. If the look was silent for more, the kernel has not timed all ACKs, and the steps'
 time counts instead.

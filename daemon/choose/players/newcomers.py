@@ -46,14 +46,14 @@ class Newcomers(SlotArrays):
         self._players.reset(players)
 
     def step(self, slots: Slots, players: Indices, began_ns: Floats, now_ns: Floats, fills: Bools) -> None:
-        """Take in a step of flows; each argument has shape (n,).
+        """Take in a step of n flows. Each argument has the shape (n,).
 
         Args:
-            slots: the flows.
-            players: the player of each.
-            began_ns: start of the step; where the flow is new, its own start.
-            now_ns: end of the step.
-            fills: whether the flow runs the steady arm, and has enough to send.
+            slots: the slots of the flows.
+            players: the player of each flow.
+            began_ns: start of the step, CLOCK_MONOTONIC; for a new flow, the start of the flow.
+            now_ns: end of the step, CLOCK_MONOTONIC.
+            fills: True where the flow runs the steady arm, and has enough to send.
         """
         new = self._old_ns[slots] == 0
         if new.any():

@@ -32,7 +32,7 @@ NEARLY: Final = 0.2
 HALF: Final = float(np.log(2.0))
 """An arm whose log reward is this far below another's starves."""
 FAR: Final = float(np.log(4.0))
-"""Lack of log reward that chance does not explain. The arm is barred for long at once."""
+"""An arm that lacks more log reward than this is barred for the longest time at once."""
 ALARM: Final = float(np.log(2400.0))
 """The sum at which an alarm is raised: 2,400 looks are ten minutes."""
 LOOKS_LEAST: Final = 3

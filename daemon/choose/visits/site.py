@@ -20,7 +20,7 @@ from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.errors import ArtifactError
 
 EFFECT_MAX: Final = 6.0
-"""Largest effect: values are at most 3 from their mean (`gain.value.CLIP`), to either side."""
+"""Largest effect of an arm, in log reward: values are clipped to 3 from their mean, on either side."""
 VARIANCE_MIN: Final = 1e-4
 """The least variance of an effect: that of hundreds of visits on a still path."""
 VARIANCE_MAX: Final = 100.0
