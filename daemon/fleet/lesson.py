@@ -23,7 +23,7 @@ VERSION: Final = 1
 ARMS: Final = 16
 """Number of places for arms in a lesson. The place of an arm is its fixed id."""
 AHEAD_S: Final = 3600.0
-"""Most seconds by which another host's clock may be ahead."""
+"""Most seconds by which the clock of the host that wrote a lesson may be ahead of this host's clock."""
 DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("version", "<u2"),

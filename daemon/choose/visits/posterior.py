@@ -70,8 +70,8 @@ class Noise:
     changed_level: float = 1.0
     """Growth of the level's variance when the path has changed."""
     changed_effect: float = 0.25
-    """Growth of each effect's variance then: as unsure as before any visit of a new prefix. An arm's value
-    becomes so much less sure when the self-check leaves the arm."""
+    """Growth of each effect's variance when the path has changed, and when the self-check has left an arm. It
+    makes an effect as unsure as before the first visit to a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
