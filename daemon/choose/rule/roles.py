@@ -32,7 +32,7 @@ class Prefixes(Generic[Value]):
     """A value of each destination prefix, which counts for a time.
 
     Args:
-        memory_s: for how long.
+        memory_s: time for which a value counts, s.
     """
 
     def __init__(self, memory_s: float) -> None:

@@ -6,8 +6,9 @@ out to hold fewer packets than BBR's least window. Then it runs the careful arm,
 path varies, as on cellular links; else the steady arm, LTP. The rate varies where the highest RTT exceeds
 `rtt_ratio` times the lowest, or where the rate swings by more than `rate_swing` from look to look. A path
 that loses packets without a queue gets the steady arm in any case, because Vegas would starve. BBR stays
-where the rate varies behind a short buffer: it loses packets, but adds little delay. The rule judges all the
-time, and tries Vegas where LTP's queue is the longer one (`trials`).
+where the rate varies behind a short buffer: it loses packets, but adds little delay. It stays, too, while the
+path shows no queue, because the other arms gain by a shorter one. The rule judges all the time, and tries
+Vegas where LTP's queue is the longer one (`trials`).
 
 When the path's RTT has risen, the flow runs the probing arm again for `change_s`. When it has fallen, the
 data in flight are a queue, which BBR would keep: the steady arm begins anew and empties it, and the careful
@@ -303,15 +304,13 @@ class RuleChooser(Chooser, SlotArrays):
         self.reset(players)
         self._newcomers.found(players)
         for player in players.tolist():
-            first, share = self._siblings.oldest(player), np.nan
+            first = self._siblings.oldest(player)
             if self._prefixes.value(self._siblings.prefix(player), self._now_ns) == CAREFUL:
                 self._state[player] = State.FOLLOWS
                 self._code[player] = why.KNOWN
-            elif self._flows.starting[first]:
-                share = self._flows.overfilled[first]
-            if not np.isnan(share):
+            elif self._flows.starting[first] and not np.isnan(self._flows.overfilled[first]):
                 self._code[player] = why.GENTLE
-                self._value[player] = 100 * share
+                self._value[player] = 100 * self._flows.overfilled[first]
 
     def _start(self, slots: Slots, young: Bools, seen: Floats, arms: ArmIds) -> Bools:
         """Measure the starts of flows, and tell which flows keep the arms that they have, shape (n,).
@@ -438,19 +437,20 @@ class RuleChooser(Chooser, SlotArrays):
     def _ready(self, slots: Slots, now_ns: Floats) -> Bools:
         """True where the probing arm has shown what there is to know, shape (n,). Its tests end here."""
         looks, state = self._looks, self._state[slots]
+        ratio = looks.rtt_ratio(slots)
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is in its start still, which is faster than another arm's.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
         # Another arm's gain is a shorter queue. BBR has none where the application asks for less than the
         # path has.
-        empty = (looks.rtt_ratio(slots) < BEHIND_QUEUE) & (looks.overfilled(slots) == 0)
+        empty = (ratio < BEHIND_QUEUE) & (looks.overfilled(slots) == 0)
         empty &= held & (state == State.PROBES) & (self._code[slots] != why.GENTLE)
         empty = self._case("no-queue", empty)
         self._code[slots[empty]] = why.EMPTY
         held &= ~empty
         testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
         # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
-        varies = self._case("varies", looks.rtt_ratio(slots) > self._settings.rtt_ratio)
+        varies = self._case("varies", ratio > self._settings.rtt_ratio)
         few = self._case("few-packets", looks.holds_few(slots))
         shows = ((varies & (state != State.SHALLOW)) | few) & ~testing & (state != State.COMPARES)
         ready: Bools = (ROLE[state] == PROBING) & ~looks.drained[slots] & (held | shows)
