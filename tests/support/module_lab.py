@@ -68,13 +68,21 @@ def _built_probe(release: str, build: Path) -> bytes:
         (build / source).write_bytes((PROBE / source).read_bytes())
     headers = f"/lib/modules/{release}/build"
     subprocess.run(["make", "-s", "-C", headers, f"M={build}", "W=1", "modules"], check=True)
+    # The rest of the file does not depend on the folder that it was built in.
+    subprocess.run(
+        ["objcopy", "--strip-debug", "--remove-section=.note.gnu.build-id", "tcp_probecc.ko"],
+        cwd=build,
+        check=True,
+    )
     return (build / "tcp_probecc.ko").read_bytes()
 
 
 def bpf_object(source: Path, folder: Path) -> Path:
     """Compile a BPF program, and return its object."""
     headers = f"-I/usr/include/{sysconfig.get_config_var('MULTIARCH') or 'x86_64-linux-gnu'}"
-    clang = ["clang", "-O2", "-g", "-target", "bpf", headers, "-Wall", "-Werror"]
+    # The guest reads the object's line table, so a checkout's path would move its clock.
+    here = (f"-ffile-prefix-map={source.parent}=.", "-fdebug-compilation-dir=.")
+    clang = ["clang", "-O2", "-g", "-target", "bpf", headers, *here, "-Wall", "-Werror"]
     built = folder / f"{source.name.removesuffix('.c')}.o"
     subprocess.run([*clang, "-c", str(source), "-o", str(built)], check=True)
     return built
