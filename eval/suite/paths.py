@@ -31,16 +31,18 @@ SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
     "tuning": (1, 2, 3, 4, 5),
     "test": (101, 102, 103, 104, 105),
     "tuning-kinds": (1, 2, 3, 4, 5),
+    "tuning-applications": (1, 2, 3, 4, 5),
     "applications": (401, 402, 403, 404, 405),
     "held-out": (301, 302, 303, 304, 305),
 }
 """Seeds of the runs. With fewer seeds, the first are used."""
 KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22}
 """Sets of the kinds in `kinds.toml`, and the seed that draws each; see `kinds`."""
-APPLICATIONS: Final = "applications"
-"""Name of a set of paths with applications that pause: video players, and requests over a kept connection.
+APPLICATIONS: Final = ("tuning-applications", "applications")
+"""Names of the sets of applications that pause: video players, and requests over a kept connection.
 
-The set has the links of the test set. The bitrates of the videos were chosen by runs of single arms."""
+The first has links of the tuning set, the second those of the test set. The bitrates of the videos were
+chosen by runs of single arms."""
 OTHER_SEEDS: Final = (201, 202, 203, 204, 205)
 """Seeds of the runs of a user's own set."""
 
@@ -294,7 +296,7 @@ def load(set_name: str) -> dict[str, Scenario]:
     Raises:
         ConfigError: there is no such set, or one of its files breaks a rule.
     """
-    ours = (*SETS, *KIND_SETS, APPLICATIONS)
+    ours = (*SETS, *KIND_SETS, *APPLICATIONS)
     folder = FOLDER / set_name if set_name in ours else Path(set_name)
     found: dict[str, Scenario] = {}
     for path in sorted(folder.glob("*.toml")):

@@ -69,12 +69,14 @@ def roads(of: dict[str, Scenario]) -> list[object]:
     return [one.link for one in of.values()]
 
 
-def test_applications_use_links_of_the_test_set_and_seeds_of_their_own() -> None:
-    found = paths.load("applications")
-    assert [name for name in found if name.startswith("video")] == [f"video-{n}" for n in range(1, 7)]
-    assert [name for name in found if name.startswith("kept")] == [f"kept-{n}" for n in range(1, 7)]
-    assert all(link in roads(paths.load("test")) for link in roads(found))
-    assert not any(link in roads(paths.load("tuning")) for link in roads(found))
-    others = [set(of) for name, of in paths.SEEDS.items() if name != "applications"]
+def test_applications_that_were_tuned_on_have_other_links_and_seeds() -> None:
+    sets = ("tuning-applications", "tuning", "test"), ("applications", "test", "tuning")
+    for name, links, others in sets:
+        found = paths.load(name)
+        assert [path for path in found if path.startswith("video")] == [f"video-{n}" for n in range(1, 7)]
+        assert [path for path in found if path.startswith("kept")] == [f"kept-{n}" for n in range(1, 7)]
+        assert all(link in roads(paths.load(links)) for link in roads(found))
+        assert not any(link in roads(paths.load(others)) for link in roads(found))
+    seeds = [set(of) for name, of in paths.SEEDS.items() if name != "applications"]
     (run,) = plan("applications", {"bbr": 1}, "6.1", quick=False, names=["video-1"])
-    assert run.job.seed not in set().union(*others)
+    assert run.job.seed not in set().union(*seeds)
