@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Players: flows that share a bottleneck are chosen for as one."""
+"""Players: the flows that share a bottleneck get one common choice."""

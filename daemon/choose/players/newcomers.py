@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Newcomers: flows that begin while siblings are open.
+"""Newcomers: flows that begin while siblings are open. Siblings are the flows that share a bottleneck.
 
-A newcomer joins siblings that fill their windows at once, because it gets its part of these. Siblings that do
-not fill them, like the connections of a web page, have nothing to share. Beside them the steady arm would
-begin with a few packets, and a short transfer would be over before it has grown.
+A newcomer joins siblings that fill their windows at once, because the newcomer gets its part of the rate.
+Other siblings do not fill their windows, like the connections of a web page, and have nothing to share.
+Beside such siblings the steady arm would begin with a few packets, and a short transfer would be over before
+its rate has grown. So the newcomer begins by itself there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.slots import SlotArrays, column
 
 FILLED_S: Final = 1.0
-"""Time for which a sibling must fill its window to count as one that does, and for which it counts then."""
+"""A sibling has to fill its window for this time, in seconds, to attract newcomers, and does so for as long.
+"""
 
 
 class _Players(SlotArrays):
@@ -25,7 +27,7 @@ class _Players(SlotArrays):
 
 
 class Newcomers(SlotArrays):
-    """Tells which flows are young: they do not join their siblings yet.
+    """Tells which flows are young. A young flow does not join its siblings yet.
 
     Args:
         start_s: longest time for which a flow is young.

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Siblings: the open flows to one destination prefix that share a bottleneck. Together they are one player.
 
-Flows that decide each for itself take their siblings for rivals, and κ = 2 of Eq. 1 pays whoever takes
-everything. So a rule sees a player as if it were one flow: with the packets of all its flows, at the lowest
-RTT of any. All flows of a player get the arm of its role at the same time; `newcomers` has the exception.
+If flows decided each for itself, they would take their siblings for rivals. With κ = 2, Eq. 1 then pays the
+flow that takes everything. So a rule sees a player as if it were one flow. This flow has the packets of all
+its flows, and the lowest RTT of any. All flows of a player get the arm of its role at the same time, except
+young flows (`newcomers`).
 
-Flows of a prefix share a bottleneck unless their RTTs show that they do not. One queue delays all that pass
-it, so the mean RTTs of the same look agree. A flow whose RTT stays another one plays with flows of the same
-RTT, or alone.
+Flows of a prefix count as siblings unless their RTTs show that they share no bottleneck. One queue delays all
+flows that pass it, so the mean RTTs of siblings agree in a look, the time over which the rule sums up. A flow
+with another RTT joins the player of flows with the same RTT, or becomes a player of its own.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from ltp_switcher.daemon.choose.path.looks import (
 from ltp_switcher.slots import SlotArrays, column
 
 APART: Final = 1.25
-"""Largest factor between the mean RTTs of siblings, unless `APART_PKTS` allows more."""
+"""Largest ratio of the mean RTTs of two siblings, unless `APART_PKTS` allows more."""
 APART_PKTS: Final = 10.0
-"""Packets that the bottleneck may send in the time by which the mean RTTs of siblings differ."""
+"""Largest difference between the mean RTTs of two siblings, in packets that the bottleneck sends meanwhile.
+"""
 SAMPLES_LEAST: Final = 3
-"""RTT samples of a look below which its mean says nothing."""
+"""Least number of RTT samples with which the mean RTT of a look counts."""
 MISFITS: Final = 4
-"""Looks with another RTT, beyond those with the same, after which a flow leaves its player."""
+"""A flow leaves its player after so many more looks with another RTT than looks with the player's RTT."""
 MOVES_MAX: Final = 2
 """Number of moves after which a flow stays where it is."""
 
@@ -48,16 +50,16 @@ _TOTALS: Final = [DELIVERED, LOST]
 
 
 class Folded(NamedTuple):
-    """A step of g players, each like a step of one flow."""
+    """A step of g players, in the form that a step of g flows would have."""
 
     players: Indices
-    """Shape (g,)."""
+    """Numbers of the players, shape (g,)."""
     seen: Floats
-    """The looks' fields as `looks.read` gives them, shape (fields, g)."""
+    """The fields that looks need, in the order of `looks.read`, shape (fields, g)."""
     idle: Bools
-    """True where no flow had enough to send, shape (g,)."""
+    """True where no flow of the player had enough to send, shape (g,)."""
     draining: Bools
-    """True where the oldest flow's arm empties the queue, shape (g,)."""
+    """True where the arm of the player's oldest flow empties the queue, shape (g,)."""
 
 
 class _Players(SlotArrays):
@@ -74,15 +76,15 @@ class _Players(SlotArrays):
 
 
 class Siblings(SlotArrays):
-    """The player of each flow. A player has a number from `open` to `close`, as flows have their slots."""
+    """The player of each flow. A player keeps its number from `open` to `close`, as a flow keeps its slot."""
 
     player = column(np.intp)
     _totals = column(np.float64, 2, initial=np.nan)
-    """Packets delivered and lost, as last told; NaN before the first record."""
+    """Packets delivered and packets lost, by the flow's last record; NaN before the first record."""
     _mark = column(np.float64, initial=np.nan)
-    """Packets delivered at the end of the last look; NaN before it."""
+    """Packets that the flow had delivered at the end of its last look; NaN before the first look ends."""
     _rtts = column(np.float64, 2)
-    """RTT samples since the end of the last look: counted, and summed in µs."""
+    """The RTT samples since the end of the last look: their number, and their sum in µs."""
     _srtt_us = column(np.float64)
     _misfits = column(np.int64)
     _moves = column(np.int64)
@@ -114,21 +116,21 @@ class Siblings(SlotArrays):
         return self._flows[player][0]
 
     def alone(self, players: Indices) -> Bools:
-        """True where a player has one flow, of the same shape."""
+        """True where a player has a single flow; the result has the shape of `players`."""
         return np.array([len(self._flows[player]) == 1 for player in players.tolist()], np.bool_)
 
     def jain(self, players: Indices) -> Floats:
-        """Jain's index over the flows of each player in its last look; of the same shape."""
+        """Jain's index over the flows of each player in its last look, in the shape of `players`."""
         return self._players.jain[players]
 
     def mixed(self) -> Slots:
-        """Open players that flows have joined or left since the last call."""
+        """Return the open players that flows have joined or left since the last call."""
         mixed = np.array(sorted(self._mixed), np.int64)
         self._mixed.clear()
         return mixed
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> Slots:
-        """Take in new flows, each with its prefix. Returns the players that are new with them."""
+        """Take in new flows, each with its prefix. Returns the players that begin with these flows."""
         self.reset(slots)
         founded = []
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
@@ -140,7 +142,7 @@ class Siblings(SlotArrays):
         return np.array(founded, np.int64)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that ended; their slots may come again."""
+        """Forget flows that have ended. Their slots may be used again."""
         for slot in slots.tolist():
             self._leave(slot)
 
@@ -148,8 +150,8 @@ class Siblings(SlotArrays):
         """Sum up a step's flows by player.
 
         Args:
-            slots: shape (n,).
-            seen: what `looks.read` gives, shape (fields, n).
+            slots: slots of the flows, shape (n,).
+            seen: the flows' fields from `looks.read`, shape (fields, n).
             idle: whether the application had too little to send, shape (n,).
             draining: whether the arm empties the queue, shape (n,).
         """
@@ -182,15 +184,15 @@ class Siblings(SlotArrays):
         return Folded(players, folded, np.bincount(at, ~idle) == 0, draining[first])
 
     def look(self, slots: Slots, ended: Indices, now_ns: Floats) -> Slots:
-        """End the looks of these players, at these times, shape (g,): part flows whose RTTs differ.
+        """End the looks of some players, and move flows whose RTTs differ to other players.
 
         Args:
-            slots: the flows of the step, shape (n,).
-            ended: shape (g,).
-            now_ns: shape (g,).
+            slots: slots of the step's flows, shape (n,).
+            ended: the players whose looks end, shape (g,).
+            now_ns: the time at which each of these looks ends, shape (g,).
 
         Returns:
-            The players that are new because a flow fits none of its prefix.
+            The new players. Each was made for a flow that fits no player of its prefix.
         """
         known = self._players
         since_ns = known.look_ns[ended]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default policy: three arms. Signs of the path choose among them, and their rewards check the choice."""
+"""The default policy runs three arms. The measured path chooses among them, and their rewards check it."""

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the queue of a path is the flow's own.
+"""Tests whether the queue of a path belongs to the player's own flows.
 
-After a fall of the rate a learned arm may keep the queue full: it compares its throughput with the largest
-that it has had. The RTT then looks like a longer path's, or like the RTT behind another flow's queue. So the
-arm begins anew, with a window that empties the queue within a few round trips. If the RTT falls to the
-path's, the queue was the flow's own, and nothing else has changed.
+After a fall of the rate a learned arm may keep the queue full, because the arm compares its throughput with
+the largest one of the past. The high RTT then looks like a longer path, or like the queue of another flow. So
+the test lets the arm begin anew, with a window that empties the queue within a few round trips. If the RTT
+falls to the path's lowest, the queue was the player's own, and nothing else has changed.
 
-The test gives share away where the queue is another flow's, and a longer path shows better without it. So it
-needs a rate that has fallen by much, or several flows to one prefix: as many flows of the probing arm would
-fill the queue themselves. An RTT that is high and constant needs losses, too: a full queue has some, a longer
-path has none.
+If the queue belongs to another flow, the test costs the player some of its share of the rate. A longer path
+shows better without a test. So a test needs a rate that has fallen by much, or several flows to one prefix:
+with several flows, the probing arm would fill the queue, too. If the RTT is high and constant, a test also
+needs losses, because a full queue loses packets and a longer path does not.
 """
 
 from __future__ import annotations
@@ -23,42 +23,44 @@ from ltp_switcher.daemon.choose.path.looks import Looks
 from ltp_switcher.slots import SlotArrays, column
 
 SHOW_RTTS: Final = 2.0
-"""Round trips on the empty path that show its RTT."""
+"""Number of round trips on the empty path that show its RTT."""
 SLOW: Final = 0.4
-"""Share of the highest rate that the path has shown, below which the rate has fallen by much."""
+"""Below this share of the path's highest rate, the rate counts as fallen by much."""
 LATE_US: Final = 100_000.0
-"""Time for a window to become as small as it is to be: two controls, of which each halves it at most."""
+"""Time in which a window shrinks to its small size, µs: two decisions of the arm, each of which can halve it.
+"""
 SHOWN: Final = 1.1
-"""The queue is gone at an RTT below the path's lowest times this."""
+"""The queue is gone if the RTT is below this multiple of the path's lowest RTT."""
 
 
 class OwnQueue(SlotArrays):
     """The tests under way, by player.
 
     Args:
-        rtt_step: factor over the path's lowest RTT above which a queue is not the flow's own.
-        again_s: time from a test to the next.
+        rtt_step: the queue is the player's own if the lowest RTT of the test is at most this multiple of the
+            path's lowest RTT.
+        again_s: least time from the beginning of a test to the beginning of the next one.
     """
 
     _until_ns = column(np.int64)
     """End of the test under way, CLOCK_MONOTONIC; 0 without a test."""
     _lowest_us = column(np.float64, initial=np.inf)
-    """Lowest RTT in the test."""
+    """Lowest RTT of the test so far."""
     _shown_us = column(np.float64)
-    """An RTT that ends the test early."""
+    """An RTT below this value ends the test early, µs."""
     _constant = column(np.bool_)
     """Whether the RTT was constant before the test."""
     _again_ns = column(np.int64)
     """Time before which no test begins, CLOCK_MONOTONIC."""
     _begun = column(np.bool_)
-    """Whether the test has begun since the last call of `begun`."""
+    """Whether a test has begun since the last call of `begun`."""
 
     def __init__(self, rtt_step: float, again_s: float) -> None:
         super().__init__()
         self._rtt_step, self._again_ns_after = rtt_step, int(again_s * 1e9)
 
     def under_way(self, slots: Slots) -> Bools:
-        """True where a player is tested, shape (n,)."""
+        """True for players that are tested now, shape (n,)."""
         found: Bools = self._until_ns[slots] > 0
         return found
 
@@ -68,8 +70,8 @@ class OwnQueue(SlotArrays):
         Args:
             slots: players whose RTT is high, shape (n,).
             looks: looks of these players.
-            constant: whether the RTT is constant, too, shape (n,).
-            several: which players have several flows, shape (n,).
+            constant: whether the RTT is also constant, shape (n,).
+            several: true for players with several flows, shape (n,).
             now_ns: CLOCK_MONOTONIC, shape (n,).
         """
         may_fill = several | (looks.rate_Bps[slots] < SLOW * looks.top_Bps[slots])
@@ -80,12 +82,12 @@ class OwnQueue(SlotArrays):
     def begin(
         self, slots: Slots, constant: Bools, least_us: Floats, floor_us: Floats, now_ns: Floats
     ) -> None:
-        """Begin tests. All arrays have shape (n,).
+        """Begin tests. All arrays have the shape (n,).
 
         Args:
             slots: players.
             constant: whether the RTT is constant.
-            least_us: the RTT now. A queue is gone within as much time once the window is small.
+            least_us: present RTT. After the window has become small, the queue needs this time to empty.
             floor_us: lowest RTT of the path.
             now_ns: CLOCK_MONOTONIC.
         """
@@ -101,7 +103,7 @@ class OwnQueue(SlotArrays):
     def look(
         self, slots: Slots, least_us: Floats, floor_us: Floats, now_ns: Floats
     ) -> tuple[Bools, Floats, Bools]:
-        """Take in looks, and end the tests whose time is over. All arrays have shape (n,).
+        """Take in looks, and end the tests whose time is over. All arrays have the shape (n,).
 
         Args:
             slots: players.
@@ -110,8 +112,9 @@ class OwnQueue(SlotArrays):
             now_ns: end of the look.
 
         Returns:
-            Where the arm can go on, the lowest RTT of the path there, and where a queue stands that is
-            another's. The arm can go on where the queue was its own, or where the path has become longer.
+            Three arrays. The first is true where the arm can continue: the queue was the player's own, or the
+            path has become longer. The second has the lowest RTT of the path, µs, for these players. The
+            third is true where the queue belongs to another flow.
         """
         tested = self.under_way(slots)
         at = slots[tested]
@@ -123,7 +126,7 @@ class OwnQueue(SlotArrays):
         return own | longer, np.where(own, floor_us, self._lowest_us[slots]), ended & ~own & ~longer
 
     def empties(self, slots: Slots, least_us: Floats, now_ns: int) -> Bools:
-        """True where a player's window is to be small now, shape (n,).
+        """True where the window of a player has to be small now, shape (n,).
 
         Args:
             slots: players, shape (n,).

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pulses ask a path for more than its arm takes.
+"""Pulses: short bursts that show whether a path has more rate than its arm takes.
 
-The careful arm adds a packet in a round trip or two. Where the path has become much faster, its queue stays
-empty, nothing is lost, and no measurement says that there is more. So the module is asked for a pulse: the
-window grows by a quarter for one round trip, and stays where the path delivered that much faster
-(`kmod-mutant/mutant_pulse.h`). A pulse that finds nothing costs a quarter of the window's queue for one round
-trip. So the time to the next one doubles from pulse to pulse, and begins anew where one has found more.
+The careful arm adds a packet in a round trip or two. If the path becomes much faster, its queue stays empty
+and no packet is lost, so no measurement shows the new rate. Therefore the rule asks the kernel module for a
+pulse. The module raises the window by a quarter for one round trip, and keeps the new window if the path
+delivered that much faster (`kmod-mutant/mutant_pulse.h`). A pulse that finds nothing costs a quarter of the
+window as queue for one round trip. So the time between pulses doubles from one pulse to the next. After a
+pulse that found more rate, the time starts again at its least value.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.slots import SlotArrays, column
 
 WAIT_RTTS: Final = (10, 40)
-"""Round trips between pulses: at first, and at most."""
+"""Least and largest number of round trips between two pulses."""
 GAINED: Final = np.uint32(FlowFlags.GAINED)
-"""The flag of a record in whose step a pulse has found more."""
+"""The flag of a record in whose step a pulse has found more rate."""
 
 
 class Pulses(SlotArrays):
-    """The pulses of flows. Slots are those of flows."""
+    """The pulses of flows, by the flows' slots."""
 
     _since_ns = column(np.int64)
-    """Time of the last pulse, CLOCK_MONOTONIC, or of the arm's begin; 0 while the arm may not ask."""
+    """Time of the last pulse or of the arm's beginning, CLOCK_MONOTONIC; 0 while pulses make no sense."""
     _wait_rtts = column(np.int64, initial=WAIT_RTTS[0])
-    """Round trips from the last pulse to the next."""
+    """Number of round trips from the last pulse to the next one."""
 
     def step(self, slots: Slots, records: RecordArray, may: Bools) -> Bools:
-        """Choose the flows whose paths are to be asked now, shape (n,).
+        """True for flows whose paths should get a pulse now, shape (n,).
 
         Args:
             slots: the flows of the step, shape (n,).
             records: `RECORD_DTYPE`, shape (n,).
-            may: where a pulse would say something: the flow fills its window under an arm that does not ask
-                for more itself, shape (n,).
+            may: true for flows that can learn from a pulse, shape (n,). Such a flow fills its window under an
+                arm that does not look for more rate by itself.
         """
         now_ns = records["time_ns"].astype(np.int64)
         gained = (records["flags"] & GAINED) != 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the rule chooses an arm: the reasons' numbers, and their texts."""
+"""The reasons for which the rule chooses an arm: their numbers and their texts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ STATE: Final = np.array(
     ),
     np.intp,
 )  # fmt: skip
-"""The state that each reason from `IS_STEADY` on speaks for."""
+"""The state to which each reason from `IS_STEADY` on leads."""
 TRIALS: Final = (SHORTER, EARNED, SLOW)
-"""The reasons that a trial of the careful arm can show."""
+"""The reasons that can end or begin a trial of the careful arm."""
 
 
 def texts(settings: RuleSection) -> tuple[str, ...]:
-    """The reasons in words, by number. `{value}` stands for what was measured."""
+    """Return the text of each reason, by number. `{value}` stands for the measured value."""
     ratio = f"{settings.rtt_ratio:g}"
     return (
         "the flow was new, and this arm probes its path",

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether another flow fills the queue of a path.
+"""Tests whether another flow fills the queue of a path. Such a flow is a rival.
 
-An arm that keeps the queue short gives way to a flow that does not, and starves. The flow then sees a low
-rate, and an RTT that stays above the path's. A link that has become slow looks the same. So the rule tests:
-it lets the probing arm run for a while. If the rate rises by much, another flow had taken the rest.
+An arm that keeps the queue short gives way to a rival that fills it, and starves. The flow then sees a low
+rate, and an RTT that stays above the path's lowest. A link that has become slow looks the same. So the rule
+lets the probing arm run for a while, as a test. If the rate rises by much, a rival had taken the rest.
 
-A test costs reward, and on a cellular link it finds nothing. So each test or rival makes the time until the
-next test twice as long.
+A test costs reward, and finds nothing on a cellular link. So the time until the next test doubles each time.
 """
 
 from __future__ import annotations
@@ -20,26 +19,27 @@ from ltp_switcher.arrays import Bools, Floats, Slots
 from ltp_switcher.slots import SlotArrays, column, put_first
 
 LOOKS: Final = 12
-"""Looks that must agree; a look lasts a quarter of a second and two round trips."""
+"""Number of looks that must agree. A look lasts a quarter of a second and two round trips."""
 STANDS: Final = 1.1
-"""The lowest RTT of each look exceeds the path's by this factor: a queue stands."""
+"""A queue stands if the lowest RTT of each look exceeds the path's lowest RTT by this factor."""
 CONSTANT: Final = 1.2
-"""The lowest RTTs of these looks differ by no more than this factor, as on a link whose rate varies."""
+"""Largest ratio between the lowest RTTs of these looks. On a link whose rate varies the ratio is larger."""
 SLOW: Final = 0.5
-"""The mean rate is below this share of the highest that the path has shown."""
+"""A rate is low if its mean is below this share of the highest rate of the path."""
 GAIN: Final = 1.5
-"""A rate that rises by this factor under the probing arm was kept low by another flow."""
+"""If the rate rises by this factor under the probing arm, a rival had kept it low."""
 TESTED_LOOKS: Final = 4
-"""The last looks of a test, whose rates count."""
+"""Number of looks at the end of a test whose rates count."""
 DOUBLED_MAX: Final = 4
-"""Most doublings of a waiting time."""
+"""Largest number of times that a waiting time doubles."""
 
 
 class Rivals(SlotArrays):
-    """The traces of other flows that the players have seen.
+    """The looks of the players in which a rival may show.
 
     Args:
-        patience_s: time from a test that found nobody to the next; as long, a rival's flow keeps its arm.
+        patience_s: time from the first test to the next one. After a test that found a rival, the flow keeps
+            its arm for this time.
     """
 
     _lows_us = column(np.float64, LOOKS, initial=np.nan)
@@ -51,30 +51,30 @@ class Rivals(SlotArrays):
     _again_ns = column(np.int64)
     """Time before which no test begins, CLOCK_MONOTONIC."""
     _count = column(np.int64)
-    """Tests so far."""
+    """Number of tests so far."""
 
     def __init__(self, patience_s: float) -> None:
         super().__init__()
         self._patience_ns = patience_s * 1e9
 
     def look(self, slots: Slots, least_us: Floats, rate_Bps: Floats) -> None:
-        """Take in the looks of these flows, arrays of shape (n,)."""
+        """Take in the lowest RTTs and the rates of looks, each of shape (n,)."""
         put_first(self._lows_us, slots, least_us)
         put_first(self._rates, slots, rate_Bps)
 
     def other_arm(self, slots: Slots) -> None:
-        """These flows change their arms: the looks before say nothing of the next."""
+        """Forget the looks of these players, because their arms change now."""
         self._lows_us[slots] = np.nan
         self._rates[slots] = np.nan
 
     def suspected(self, slots: Slots, floor_us: Floats, top_Bps: Floats, now_ns: Floats) -> Bools:
-        """True where a test is due, because a queue stands while the rate is low.
+        """True where a test is due, because a queue stands while the rate is low, shape (n,).
 
         Args:
-            slots: shape (n,).
+            slots: players, shape (n,).
             floor_us: lowest RTT of the path, shape (n,).
-            top_Bps: highest rate that the path has shown, shape (n,).
-            now_ns: shape (n,).
+            top_Bps: highest rate of the path, shape (n,).
+            now_ns: CLOCK_MONOTONIC, shape (n,).
         """
         lows_us = self._lows_us[slots]
         # Comparisons with NaN are false: all looks have to be there.
@@ -85,11 +85,11 @@ class Rivals(SlotArrays):
         return found
 
     def test(self, slots: Slots) -> None:
-        """A test begins: remember the rates as they are."""
+        """Begin a test: keep the present rates, to compare later ones with them."""
         self._before[slots] = _mean(self._rates[slots])
 
     def gain(self, slots: Slots) -> Floats:
-        """The factor by which the rate has risen in the test, shape (n,); NaN if not known."""
+        """The factor by which the rate has risen since `test`, shape (n,); NaN if not known."""
         gain: Floats = _mean(self._rates[slots, :TESTED_LOOKS]) / self._before[slots]
         return gain
 
@@ -99,7 +99,7 @@ class Rivals(SlotArrays):
         return lowest_us
 
     def wait(self, slots: Slots, now_ns: Floats) -> Floats:
-        """The time from now until the next test, ns, shape (n,). It grows from test to test."""
+        """Return the time from now until the next test, ns, shape (n,). Each call doubles the next time."""
         wait_ns: Floats = self._patience_ns * 2.0 ** np.minimum(self._count[slots], DOUBLED_MAX)
         self._count[slots] += 1
         self._again_ns[slots] = (now_ns + wait_ns).astype(np.int64)

@@ -1,37 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule: three arms, chosen by the RTT and the swing of the rate. It learns nothing.
+"""The rule: it chooses among three arms, by the RTT and the swing of the rate. It learns nothing.
 
-A new flow runs the probing arm, BBR, for `start_s`, or longer while its rate grows, or until the path turns
-out to hold fewer packets than BBR's least window. Then it runs the careful arm, Vegas, where the rate of the
-path varies, as on cellular links; else the steady arm, LTP. The rate varies where the highest RTT exceeds
-`rtt_ratio` times the lowest, or where the rate swings by more than `rate_swing` from look to look. A path
-that loses packets without a queue gets the steady arm in any case, because Vegas would starve. BBR stays
-where the rate varies behind a short buffer: it loses packets, but adds little delay. It stays, too, while the
-path shows no queue, because the other arms gain by a shorter one. The rule judges all the time, and tries
-Vegas where LTP's queue is the longer one (`trials`).
+A new flow runs the probing arm, BBR, for `start_s`. BBR runs longer while the rate grows, and shorter if the
+path turns out to hold fewer packets than BBR's least window.
 
-When the path's RTT has risen, the flow runs the probing arm again for `change_s`. When it has fallen, the
-data in flight are a queue, which BBR would keep: the steady arm begins anew and empties it, and the careful
-arm notices a fall by itself. Where the rate has fallen, too, BBR probes for `start_s`.
+After the start, the careful arm, Vegas, runs where the rate of the path varies, as on cellular links.
+Elsewhere the steady arm, LTP, runs. The rate varies if the highest RTT exceeds `rtt_ratio` times the lowest
+one, or if the rate swings by more than `rate_swing` from look to look. A look is the time over which the rule
+sums up measurements. There are four exceptions:
 
-A choice counts for the destination prefix, too. Where it is the careful arm, flows to the prefix begin with
-it for `prefix_s`. They do not renew it, so that the prefix is probed again. Where it is the steady arm, they
-probe: a flow that begins beside a standing queue cannot see that the steady arm would starve there. And where
-the probing arm's start overfilled the buffer, flows keep the kernel's arm for their starts (`starts`).
+- A path that loses packets without a queue gets the steady arm, because Vegas would starve.
+- BBR stays where the rate varies behind a short buffer: it loses packets, but adds little delay.
+- BBR stays while the path shows no queue, because the other two arms gain by a shorter queue.
+- The rule tries Vegas where LTP's queue is longer than the queue that Vegas would keep (`trials`).
 
-The RTT of the path has changed when its floor moved (`floor_moves`). Where it seems to rise under the steady
-arm, the arm may keep a queue, as LTP does after a fall of the rate, or with siblings: it begins anew, empties
-the queue, and the RTT then shows whether the path is longer (`own_queue` says when this test is due). A queue
-of the careful arm's own is emptied by the steady arm, too. Where a queue still stands, the probing arm tests
-whether another flow fills it (`rivals`). If the rate rises by much in the test, it goes on, because the other
-two would starve.
+When the RTT of the path has risen, the flow runs the probing arm again for `change_s`. When the RTT has
+fallen, the data in flight become a queue, which BBR would keep. So the steady arm begins anew and empties the
+queue; the careful arm adapts by itself. If the rate has fallen, too, BBR probes for `start_s`.
 
-With `self_check` the arm has to earn about as much as others have shown on the path. An arm that starves
-beside them gives way to the best of them, and one that falls below its own level is compared with the probing
-arm (`surprise`). Now and then the careful arm's path is asked for more, as that arm would not do (`pulses`).
+A choice counts for the destination prefix, too. After the careful arm, new flows to the prefix begin with the
+careful arm for `prefix_s`. These flows do not extend that time, so the prefix is probed again. After the
+steady arm, new flows probe: a flow that begins behind a standing queue cannot see that the steady arm would
+starve there. If the probing arm's start overfilled the buffer, later flows start on the kernel's arm
+(`starts`).
 
-All this is decided for players, not for flows: `siblings` makes one of the flows that share a bottleneck.
-Only a young flow probes for itself where the siblings have nothing to share (`newcomers`).
+The RTT of the path has changed when its floor, the lowest RTT, has moved (`floor_moves`). The steady arm may
+also raise the RTT by a queue of its own, for example after a fall of the rate, or with siblings. Then the
+steady arm begins anew and empties the queue, and the RTT shows whether the path is longer (`own_queue`). If
+the careful arm keeps a queue of its own, the steady arm empties this queue. If a queue still stands, the
+probing arm tests whether another flow fills it (`rivals`). If the rate rises by much in this test, the
+probing arm stays, because the other two arms would starve.
+
+With `self_check`, an arm has to earn about as much as other arms have shown on the path. An arm that starves
+beside them gives way to the best of them. An arm that falls below its own earlier reward is compared with the
+probing arm (`surprise`). Now and then a pulse shows whether the careful arm's path has more rate (`pulses`).
+
+The rule decides for players. A player is one or more flows that share a bottleneck (`siblings`). A young flow
+probes for itself if its siblings have nothing to share (`newcomers`).
 """
 
 from __future__ import annotations
@@ -65,17 +70,19 @@ from ltp_switcher.slots import SlotArrays, column
 RENO_PKTS: Final = 1.22
 """Reno's mean window, in packets, times the square root of the loss rate: sqrt(3/2) (Mathis et al., 1997)."""
 QUEUE_RISES: Final = 2.0
-"""A queue is tested after this many times the time that shows a longer path."""
+"""A high RTT calls for a test of the queue after this multiple of the time that shows a longer path."""
 DRAIN_RTTS: Final = 3
-"""Round trips in which a queue is emptied."""
+"""Number of round trips in which a queue is emptied."""
 COMPARE_RTTS: Final = 16
-"""Round trips in which the probing arm fills a path and shows what it has."""
+"""Number of round trips in which the probing arm fills a path and shows its rate."""
 HOLD_MAX: Final = 5
-"""Times the usual hold that a rate may go on growing."""
+"""Largest hold of the probing arm while the rate grows, as a multiple of the usual hold."""
 SAME: Final = 1.1
-"""The path is the same while its RTT floor is within this factor."""
+"""The path counts as the same while its RTT floor changes by less than this factor."""
 STUCK_S: Final = 5.0
-"""Most time that the careful arm may need to empty a queue by a packet in a round trip; it is stuck else."""
+"""Longest time in which the careful arm may empty its queue by a packet in each round trip. If it needs more
+time, it is stuck.
+"""
 
 
 class _Flows(SlotArrays):
@@ -125,19 +132,21 @@ class _Signs(NamedTuple):
 class RuleChooser(Chooser, SlotArrays):
     """The rule for all flows of a step at once.
 
-    Its slots are numbers of players (`siblings`), but where its methods take the slots of flows.
+    The slots of its columns are numbers of players (`siblings`). The methods of `Chooser` take the slots of
+    flows.
 
     Args:
-        pool: ids of the arms that it may choose; a role goes to another arm where its own is not among them.
+        pool: ids of the arms that the rule may choose. If a role's own arm is not in the pool, another arm
+            takes the role.
         settings: the rule's thresholds.
-        zeta: weight of loss in the reward that it shows, Eq. 1.
-        kappa: weight of throughput in it.
+        zeta: weight of loss in the reward, Mutant Eq. 1.
+        kappa: weight of throughput in the reward.
     """
 
     _state = column(np.intp)
-    """The player's `State`: what it does now."""
+    """The present `State` of the player."""
     _since_ns = column(np.int64)
-    """Start of the flow, or of the path as it is now; 0 before the first record."""
+    """Start of the flow, or of its present path; 0 before the first record."""
     _hold_ns = column(np.int64)
     """Time for which the probing arm runs from `_since_ns` on."""
     _drained = column(np.bool_)
@@ -145,13 +154,13 @@ class RuleChooser(Chooser, SlotArrays):
     _code = column(np.intp)
     """The reason of the state."""
     _value = column(np.float64, initial=np.nan)
-    """The number that the reason tells."""
+    """The number that the reason's text contains."""
     _was_steady = column(np.bool_)
-    """Whether the steady arm is the one that is compared."""
+    """Whether the comparison under way is between the steady arm and the probing arm."""
     _starved = column(np.bool_)
-    """Whether the self-check barred an arm since `starved` was asked."""
+    """Whether the self-check barred an arm since the last call of `starved`."""
     _was_us = column(np.float64)
-    """The RTT floor before a rise, while the probing arm shows whether the path is longer; else 0."""
+    """The RTT floor before it rose, while the probing arm shows whether the path is longer; else 0."""
 
     def __init__(
         self, pool: Sequence[int], settings: RuleSection, *, zeta: float = 5.0, kappa: float = 2.0
@@ -180,7 +189,7 @@ class RuleChooser(Chooser, SlotArrays):
 
     keeps_arms = True
     needed_step_s = 0.05
-    """Longest step, because a new flow waits a step for its first arm."""
+    """Longest step that serves the rule, in seconds. A new flow waits one step for its first arm."""
 
     @property
     def pool(self) -> tuple[int, ...]:
@@ -188,7 +197,9 @@ class RuleChooser(Chooser, SlotArrays):
         return self._pool
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Give the roles to these arms: for these flows, or for all flows and new ones if `slots` is None."""
+        """Give the roles to these arms, for the flows `slots`. With None they apply to all open and future
+        flows.
+        """
         if slots is None:
             self._pool = tuple(arms)
             self._flows.of_role[:] = roles_of(arms)
@@ -196,7 +207,7 @@ class RuleChooser(Chooser, SlotArrays):
             self._flows.of_role[slots] = roles_of(arms)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows. A flow joins the player of the open flows to its prefix."""
+        """Take in new flows. Each flow joins the player of the open flows to its prefix."""
         self._flows.reset(slots)
         self._newcomers.reset(slots)
         self._flows.of_role[slots] = roles_of(self._pool)
@@ -206,14 +217,14 @@ class RuleChooser(Chooser, SlotArrays):
         self._flows.role[slots] = self._role(self._siblings.player[slots])
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that ended; their slots may come again."""
+        """Forget flows that have ended. Their slots may be used again."""
         self._end_starts(slots[self._flows.starting[slots]])
         self._siblings.close(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """Look at the players whose look is over; the flows of the others keep their arms.
+        """Judge the players whose looks are over. The flows of all other players keep their arms.
 
-        An arm that runs for team selection says nothing about the rule's.
+        While a flow runs another arm for team selection, its records say nothing about the rule's arm.
         """
         seen, idle, draining = read(records)
         flags, now_ns = records["flags"], seen[TIME_NS]
@@ -251,7 +262,7 @@ class RuleChooser(Chooser, SlotArrays):
         return Draw(arms, share, np.zeros(slots.shape, np.bool_))
 
     def together(self, slots: Slots) -> Indices | None:
-        """The players of flows; None where each flow is its own."""
+        """The player of each flow, shape (n,); None if each flow is a player of its own."""
         return self._siblings.player[slots] if self._siblings.several else None
 
     def free(self, slots: Slots) -> Bools:
@@ -259,7 +270,9 @@ class RuleChooser(Chooser, SlotArrays):
         return np.asarray(self._flows.role[slots] != PROBING)
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
-        """True where the steady arm is to empty a queue, in a test or soon after a fall of the rate."""
+        """True where the steady arm has to empty a queue, shape (n,): in a test, or in its first round trips
+        on a changed path.
+        """
         of = self._siblings.player[slots]
         early = (records["round_trips"] < DRAIN_RTTS) & self._drained[of]
         least_us = records["rtt_stat"]["min"].astype(np.float64)
@@ -268,12 +281,14 @@ class RuleChooser(Chooser, SlotArrays):
         return found
 
     def asks(self, slots: Slots) -> Bools:
-        """True for flows whose path the last step wants the module to ask for more, shape (n,)."""
+        """True for flows whose paths should get a pulse after the last step, shape (n,)."""
         found: Bools = self._flows.asks[slots]
         return found
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """True where a test of the queue has begun since the last call, so that the arm forgets the flow."""
+        """True where a test of the queue has begun since the last call, shape (n,). The learned arm begins
+        anew then.
+        """
         return self._own.begun(self._siblings.player[slots])
 
     def starved(self, slots: Slots) -> Bools:
@@ -284,7 +299,7 @@ class RuleChooser(Chooser, SlotArrays):
         return found
 
     def starts(self) -> dict[str, int]:
-        """The arms of the prefixes probed since the last call."""
+        """The arms of the prefixes that were probed since the last call."""
         news, self._news = self._news, {}
         return news
 
@@ -296,7 +311,7 @@ class RuleChooser(Chooser, SlotArrays):
         return Reasons(np.where(young, own, self._code[of]), np.where(young, 100 * share, self._value[of]))
 
     def path(self, slots: Slots) -> Told:
-        """The numbers that are known of the path of each flow's player."""
+        """The known numbers of the path of each flow's player."""
         return self._path.numbers(self._siblings.player[slots], self._now_ns)
 
     def _open_players(self, players: Slots) -> None:

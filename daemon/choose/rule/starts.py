@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts: does the probing arm's start overfill the buffer of the path?
+"""Tells whether the probing arm's start overfills the buffer of a path.
 
-BBR begins with up to 2.9 bandwidth-delay products in flight, for three round trips at least. A buffer of
-less than two products cannot hold that, and loses up to a third of the packets. A flow of 60 s hardly
-notices. Most flows of a server end within two seconds, so they lose most of their reward.
+BBR begins with up to 2.9 bandwidth-delay products in flight, for three round trips at least. A buffer of less
+than two products cannot hold so many packets, and loses up to a third of them. A flow of 60 s hardly notices.
+But most flows of a server end within two seconds, and lose most of their reward.
 
-One flow shows it, and the next flows to the same prefix begin otherwise: each keeps the arm on which the
-kernel began it (`kernel.default_arm`, Cubic) for as long as the probing arm would run. Cubic's start ends at
-the first sign of a queue (HyStart, Ha and Rhee, 2011).
+The first flow to a prefix shows such a buffer, and the next flows to this prefix begin otherwise. Each keeps
+the arm on which the kernel began it (`kernel.default_arm`, Cubic) for the time of the probing arm. Cubic's
+start ends at the first sign of a queue (HyStart, Ha and Rhee, 2011).
 """
 
 from __future__ import annotations
@@ -22,30 +22,37 @@ from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column
 
 LEFT: Final = 0.5
-"""A start overfills the buffer where its losses leave less than this share of the reward."""
+"""Share of the reward. A start overfills the buffer if its losses leave a smaller share."""
 LOST_LEAST: Final = 8.0
-"""Fewest lost packets that show it. BBR version 2 ends its start at as many."""
+"""Least number of lost packets with which a start counts as overfilling. BBR version 2 ends its start after
+as many.
+"""
 
 
 class Starts(SlotArrays):
-    """The losses in the starts of flows under the probing arm.
+    """The losses of flows that start under the probing arm.
 
     Args:
-        zeta: weight of loss in the reward, Eq. 1.
-        kappa: weight of throughput in it.
+        zeta: weight of loss in the reward, Mutant Eq. 1.
+        kappa: weight of throughput in the reward.
     """
 
     _marks = column(np.float64, 2, initial=np.nan)
-    """Packets delivered and lost before the first record of the start; NaN before that."""
+    """Packets delivered and lost by the first record of the start; NaN before this record."""
     _counts = column(np.float64, 3)
-    """Packets delivered, lost, and lost while no queue stood, since then."""
+    """Packets delivered, packets lost, and packets lost while no queue stood, all since `_marks`."""
 
     def __init__(self, *, zeta: float, kappa: float) -> None:
         super().__init__()
         self._zeta, self._kappa = zeta, kappa
 
     def take(self, slots: Slots, seen: Floats) -> None:
-        """Take in a step of flows in their starts, as `looks.read` gives it, shape (fields, n)."""
+        """Take in a step of flows that are in their starts.
+
+        Args:
+            slots: slots of the flows, shape (n,).
+            seen: fields from `looks.read`, shape (fields, n).
+        """
         totals = seen[[DELIVERED, LOST]].T
         first = np.isnan(self._marks[slots, 0])
         self._marks[slots[first]] = totals[first]
@@ -53,7 +60,9 @@ class Starts(SlotArrays):
         self._counts[slots, 2] += seen[LOST_WITHOUT_QUEUE]
 
     def shown(self, slots: Slots) -> tuple[Bools, Floats]:
-        """True where a start overfilled the buffer, and the share of packets lost, shape (n,)."""
+        """Return two arrays of shape (n,): true where a start overfilled the buffer, and the share of packets
+        lost.
+        """
         delivered_pkts, lost_pkts, quiet_pkts = self._counts[slots].T
         overflow_pkts = lost_pkts - quiet_pkts
         share = loss_rate(overflow_pkts, delivered_pkts)

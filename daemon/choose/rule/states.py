@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of a player under the rule, the role of each, and how they follow each other.
+"""The states of a player under the rule, the role of each state, and the order in which states may follow.
 
-A person reads the reason, and the rule goes by the state. Several reasons lead to one state.
+The reason of a choice is for people, and the rule itself goes by the state. Several reasons may lead to one
+state.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, STEADY
 
 States = npt.NDArray[np.intp]
-"""Values of `State`."""
+"""Array of `State` values."""
 
 
 class State(IntEnum):
@@ -25,36 +26,36 @@ class State(IntEnum):
     PROBES = 0
     """The probing arm measures a path that is new, or that has changed."""
     COMPARES = 1
-    """The probing arm shows what the path has: another arm starved, fell, or had none to compare with."""
+    """The probing arm shows the rate of the path, because another arm starved, fell, or ran alone so far."""
     TESTS_QUEUE = 2
-    """The probing arm shows whose queue stands on the path."""
+    """The probing arm shows whether another flow fills the queue of the path."""
     TESTS_RATE = 3
-    """The probing arm shows whether another flow has taken the rest of the rate."""
+    """The probing arm shows whether another flow has taken a part of the rate."""
     BESIDE_RIVAL = 4
     """The probing arm stays for a while, because another flow fills the queue."""
     SHALLOW = 5
     """The probing arm stays, because the rate varies behind a short buffer."""
     STEADY = 6
-    """The steady arm runs: nothing speaks against it."""
+    """The steady arm runs, because nothing speaks against it."""
     FOLLOWS = 7
-    """The careful arm follows a rate that varies. A lower RTT is then no other path."""
+    """The careful arm follows a rate that varies. In this state a lower RTT does not mean another path."""
     CAREFUL = 8
-    """The careful arm runs for another cause than a rate that varies."""
+    """The careful arm runs for another reason than a rate that varies."""
     TRIES = 9
-    """The careful arm is on trial in the steady one's place."""
+    """The careful arm is on trial in place of the steady arm."""
 
 
 ROLE: Final = np.array(
     (PROBING, PROBING, PROBING, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL), np.intp
 )
-"""The role of each state."""
+"""The role of each state, by the state's value."""
 AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
-"""The state of each role that runs because it has shown the most."""
+"""The state of each role in which it runs because it has earned the most."""
 
 _JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
-"""The states that the measurements of a path lead to."""
+"""The states to which the measurements of a path lead."""
 _WATCHED: Final = frozenset((State.PROBES, State.COMPARES, State.TESTS_QUEUE, State.TESTS_RATE))
-"""The states that a player gets to from an arm that has settled: its path changed, or its arm starves."""
+"""The states that follow a settled arm when its path has changed, or when the arm starves."""
 NEXT: Final[Mapping[State, frozenset[State]]] = {
     State.PROBES: _JUDGED,
     State.COMPARES: _JUDGED,

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The self-check: an arm has to earn about as much as other arms have shown on the same path.
 
-All other reasons of the rule look at the path. This one looks at the result, so it also notices a cause that
-no reason foresaw. Each look's log reward is compared with two levels: the best level of another arm, less its
-standard error, and the arm's own level. Page's cumulative sum test weighs the differences by the path's own
-noise: a cellular link has to show more than a wired one.
+All other reasons of the rule come from measurements of the path. The self-check looks at the reward, so it
+also notices causes that no reason foresaw. It compares the log reward of each look with two levels. The first
+is the best mean log reward of another arm, less its standard error. The second is the running arm's own
+level. Page's cumulative sum test weighs the differences by the noise of the path. So a cellular link has to
+show a larger difference than a wired link.
 
-An arm that has never come near another one's level starves: it is barred, and the other arm runs. An arm that
-has fallen from its own level may starve, too, or its link has become slower. Then no arm's level counts any
-more, and the probing arm measures the path anew. It also runs once where no other arm has shown anything,
-because then nothing could surprise. Such a probe costs reward. So the time to the next one doubles, until one
-finds more than the arm before has.
+An arm that has never come near the level of another arm starves. The rule bars it, and the other arm runs. An
+arm that has fallen from its own level may starve, too, or its link may have become slower. In this case all
+levels are forgotten, and the probing arm measures the path anew. The probing arm also runs once if no other
+arm has a level yet, because then there is nothing to compare with. Such a probe costs reward. So the time
+between probes doubles until a probe finds more reward than the arm before it had.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
-inspection schemes", Biometrika 41, 1954). It ends at `ALARM`, so that a steady path raises one false alarm in
-2,400 looks on average.
+inspection schemes", Biometrika 41, 1954). A sum of `ALARM` raises an alarm. So a steady path raises one false
+alarm in 2,400 looks on average.
 """
 
 from __future__ import annotations
@@ -28,53 +29,56 @@ from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES
 from ltp_switcher.slots import SlotArrays, column
 
 NEARLY: Final = 0.2
-"""An arm whose log reward is no more than this below another's does as well."""
+"""An arm does as well as another one if its log reward is lower by no more than this."""
 HALF: Final = float(np.log(2.0))
-"""An arm whose log reward is this far below another's starves."""
+"""An arm starves if its log reward is lower than another arm's by this much."""
 FAR: Final = float(np.log(4.0))
-"""An arm that lacks more log reward than this is barred for the longest time at once."""
+"""An arm whose log reward is lower by more than this is barred for the longest time at once."""
 ALARM: Final = float(np.log(2400.0))
-"""The sum at which an alarm is raised: 2,400 looks are ten minutes."""
+"""The sum that raises an alarm: one false alarm in 2,400 looks, or ten minutes."""
 LOOKS_LEAST: Final = 3
-"""No fewer looks raise an alarm, whatever they show."""
+"""Least number of looks that can raise an alarm, however low their rewards are."""
 MEMORY: Final = 8
-"""Looks over which a level is a mean."""
+"""Number of looks over which a level is a mean."""
 ALONE: Final = 8
-"""Looks after which an arm is compared where no other arm has a level."""
+"""Number of looks after which an arm is compared with the probing arm if no other arm has a level."""
 NOISE: Final = (0.15, 3.0)
-"""Standard deviation of a look's log reward: at least, and at most."""
+"""Least and largest standard deviation of a look's log reward."""
 NOISE_LOOKS: Final = 16
-"""Looks over which the noise is a mean."""
+"""Number of looks over which the noise is a mean."""
 DRIFT_S: Final = 60.0
-"""Time in which a level becomes as uncertain as one look."""
+"""Time in seconds in which a level becomes as uncertain as a single look."""
 SAME: Final = 1.5
-"""Levels compare while the path's RTT floor is within this factor."""
+"""Two levels compare if the RTT floors of the path at their times differ by less than this factor."""
 WAIT_S: Final = (10.0, 160.0)
-"""How long an arm is barred, and the time between two probes: at first, and at most."""
+"""Shortest and longest time in seconds for which an arm is barred. The same bounds hold between two probes.
+"""
 DEAD: Final = -6.0
-"""A look in which nothing arrives counts as so far below the arm's level."""
+"""Distance from the arm's level, in log reward, at which a look counts in which nothing arrives."""
 
 
 class Found(NamedTuple):
-    """The findings of the looks of n players, each of shape (n,)."""
+    """The findings of the looks of n players; each array has the shape (n,)."""
 
     starves: Bools
-    """True where the arm starves beside what another one has shown."""
+    """True where the arm earns much less than another arm has shown."""
     fell: Bools
     """True where the arm fell below its own level, and a probe is due."""
     alone: Bools
-    """True where no other arm has shown anything, and a probe is due."""
+    """True where no other arm has a level, and a probe is due."""
 
 
 class Surprise(SlotArrays):
-    """The rewards of players' arms, and the share that the running ones lack. A slot is a player's number."""
+    """The rewards of the players' arms, by role, and the tests for a lack of reward. A slot is a player's
+    number.
+    """
 
     _level = column(np.float64, len(ROLES))
     """Mean log reward of each role's last looks."""
     _best = column(np.float64, len(ROLES))
     """The highest level of each role on this path."""
     _count = column(np.int64, len(ROLES))
-    """Looks at each role on this path."""
+    """Number of looks at each role on this path."""
     _seen_ns = column(np.float64, len(ROLES))
     """Time of each role's last look, CLOCK_MONOTONIC."""
     _floor_us = column(np.float64, len(ROLES))
@@ -82,39 +86,40 @@ class Surprise(SlotArrays):
     _noise2 = column(np.float64, initial=NOISE[0] ** 2)
     """Variance of the log reward from look to look."""
     _calm2 = column(np.float64, initial=NOISE[0] ** 2)
-    """The variance when nothing spoke against the arm."""
+    """The variance at the time when nothing spoke against the arm."""
     _last = column(np.float64, initial=np.nan)
     """Log reward of the last look under the same arm."""
     _sums = column(np.float64, 2)
-    """The sums of the tests: below the best other arm's level, and below its own."""
+    """The sums of two tests. The first is for the best level of another arm, the second for the arm's own
+    level.
+    """
     _barred_ns = column(np.float64, len(ROLES))
-    """End of the time in which a role is barred, CLOCK_MONOTONIC."""
+    """End of the time for which a role is barred, CLOCK_MONOTONIC."""
     _wait_s = column(np.float64, len(ROLES), initial=WAIT_S[0])
-    """Time for which a role is barred the next time; for the probing role, from a probe to the next."""
+    """Time in seconds for which a role will be barred next. For the probing role it is the time between
+    probes.
+    """
     _owed = column(np.bool_)
-    """Whether the arm fell at a time at which no probe was due."""
+    """Whether the arm has fallen while no probe was due."""
     _gap = column(np.float64)
-    """Lack of log reward at the last surprise, below the level that was not reached."""
+    """Distance of the log reward from the level that it did not reach, at the last alarm."""
     _probe_ns = column(np.float64)
     """Earliest time of the next probe, CLOCK_MONOTONIC."""
 
     def look(
         self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats, queued: Bools
     ) -> Found:
-        """Take in looks, and tell what surprises. All arrays have shape (n,).
+        """Take in looks, and return the alarms that they raise. All arrays have the shape (n,).
 
         Args:
             slots: players.
-            role: the roles that they ran.
-            earned: log reward of the look, in one unit for all. It is NaN where it says nothing of the arm,
-                and -inf where nothing arrived.
+            role: the roles that the players ran.
+            earned: log reward of the look, in one unit for all. It is NaN if the look says nothing about the
+                arm, and -inf if nothing arrived.
             floor_us: lowest RTT of the path.
             now_ns: end of the look, CLOCK_MONOTONIC.
-            queued: True where the steady arm's queue stands. A probe waits until it is gone, because the
-                probing arm would fill the buffer.
-
-        Returns:
-            What was found for each player.
+            queued: true where the steady arm's queue stands. A probe waits until the queue is gone, because
+                the probing arm would fill the buffer.
         """
         own = np.where(self._count[slots, role] > 0, self._level[slots, role], np.nan)
         dead = np.isneginf(earned)
@@ -161,7 +166,7 @@ class Surprise(SlotArrays):
         return Found(*found)
 
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
-        """Bar the roles of these players, which starve, shape (n,)."""
+        """Bar the given role of each player, because it starves. Both arrays have the shape (n,)."""
         self._gap[slots] = self._most(slots) - self._level[slots, role]
         self._wait_s[slots, role] = np.where(self._gap[slots] > FAR, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
@@ -170,44 +175,44 @@ class Surprise(SlotArrays):
         self._probe_ns[slots] = np.minimum(self._probe_ns[slots], now_ns + WAIT_S[0] * 1e9)
 
     def lacks(self, slots: Slots, role: Ints) -> Bools:
-        """True where a role has shown less than half of another one's reward, shape (n,).
+        """True where a role has shown less than half of another role's reward, shape (n,).
 
-        A role that was barred since then is given another chance.
+        If a role was barred after its last look, the result is false, so that the role gets another chance.
         """
         news = (self._count[slots, role] > 0) & (self._seen_ns[slots, role] >= self._barred_ns[slots, role])
         found: Bools = news & (self._most(slots) - self._level[slots, role] > HALF)
         return found
 
     def barred(self, slots: Slots, role: Ints, now_ns: int) -> Bools:
-        """True where a role starved on the path a short time ago, shape (n,)."""
+        """True where a role is still barred, because it starved on the path a short time ago, shape (n,)."""
         found: Bools = self._barred_ns[slots, role] > now_ns
         return found
 
     def more(self, slots: Slots) -> Floats:
-        """The reward of the role that has shown the most, over that of the last one barred, shape (n,)."""
+        """The ratio of the best role's reward to the reward of the role that was barred last, shape (n,)."""
         more: Floats = np.exp(self._gap[slots])
         return more
 
     def left(self, slots: Slots) -> Floats:
-        """The part of the reward that is left after a fall, in percent, shape (n,)."""
+        """The share of the reward that remains after a fall, in percent, shape (n,)."""
         left: Floats = 100.0 * np.exp(-self._gap[slots])
         return left
 
     def instead(self, slots: Slots, now_ns: int) -> Ints:
-        """The role that has shown the most of those that are not barred, shape (n,); else the probing one."""
+        """The role with the highest level that is not barred, shape (n,); else the probing role."""
         usable = (self._count[slots] > 0) & (self._barred_ns[slots] <= now_ns)
         shown = np.where(usable, self._level[slots], -np.inf)
         best: Ints = np.where(usable.any(axis=1), shown.argmax(axis=1), PROBING)
         return best
 
     def other_arm(self, slots: Slots) -> None:
-        """These players change their arms: the sums and the last look are the old arm's."""
+        """Reset the sums and the last look of these players, because their arms change now."""
         self._sums[slots] = 0.0
         self._owed[slots] = False
         self._last[slots] = np.nan
 
     def forget(self, slots: Slots) -> None:
-        """The path is another one: nothing that was shown counts, and every arm may run."""
+        """Forget the levels and the bars of these players, because their paths are new."""
         self._count[slots] = 0
         self._barred_ns[slots] = 0.0
         self._wait_s[slots] = WAIT_S[0]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the careful arm suits a short path: it is tried where that is likely, and leaves where it starves.
+"""Tries the careful arm on short paths, where it may earn more than the steady arm.
 
-LTP keeps a queue of two or three milliseconds, whatever the rate. Vegas keeps two to four packets. On a fast
-and short path that is less, and so the RTT is lower at the same rate. The steady arm's own RTT shows its
-queue. The careful arm then has to earn more than the steady one did, or the steady one comes back for good.
+LTP keeps a queue of two or three milliseconds at any rate, and Vegas keeps two to four packets. On a fast and
+short path Vegas's queue is the shorter one, so the RTT is lower at the same rate. The steady arm's RTT shows
+the queue of LTP. During a trial the careful arm has to earn more than the steady arm did before. If it earns
+less, the steady arm returns, and this path gets no further trial.
 """
 
 from __future__ import annotations
@@ -20,46 +21,53 @@ from ltp_switcher.daemon.choose.rule.states import ROLE, State, States
 from ltp_switcher.slots import SlotArrays, column
 
 CAREFUL_PKTS: Final = 5.0
-"""Vegas's queue, in packets, with the bursts of its acknowledgements."""
+"""Vegas's queue in packets, including the bursts that its acknowledgements cause."""
 STEADY_US: Final = 2500.0
 """LTP's queue, µs."""
 OWN_US: Final = 2.0 * STEADY_US
-"""Queue under the steady arm from which on it is not the arm's own, µs."""
+"""Shortest queue under the steady arm that cannot be the arm's own, µs."""
 GAIN: Final = 1.03
-"""Factor by which the RTT has to exceed the one that is expected of the careful arm."""
+"""Least ratio of the present mean RTT to the expected RTT of the careful arm at which a trial begins."""
 LOOKS: Final = 8
-"""Looks that each arm gets."""
+"""Number of looks over which each arm is judged."""
 OTHER: Final = 1.5
-"""A rate or RTT that differs by this factor from the mean is another path's: no reward before compares."""
+"""A rate or RTT that differs from the mean by this factor shows another path. Earlier rewards are forgotten
+then.
+"""
 
 
 def fast(packet_us: Floats) -> Bools:
-    """True where the careful arm's packets are a shorter queue than the steady arm's on any path."""
+    """True where the careful arm's queue is shorter in time than the steady arm's, shape (n,).
+
+    `packet_us` is the time that the bottleneck needs for a packet, µs, shape (n,).
+    """
     found: Bools = CAREFUL_PKTS * packet_us < STEADY_US
     return found
 
 
 class Trials(SlotArrays):
-    """The rewards that the arms have shown since the path changed, by player."""
+    """The rewards of the arms since the path changed, by player."""
 
     _count = column(np.int64)
-    """Looks at the arm that runs. The first has the RTT of the arm before, and does not count."""
+    """Number of looks at the present arm. The first look has the RTT of the earlier arm, and does not count.
+    """
     _gain = column(np.float64)
-    """Log of the mean RTT over the one that is expected of the careful arm, a mean over these looks. A queue
-    that is not the steady arm's own counts as short."""
+    """Mean log ratio of the mean RTT to the RTT that the careful arm would have. A queue that is not the
+    steady arm's own counts as -1.
+    """
     _share = column(np.float64)
-    """Reward of the looks, as a share: `Looks.share`."""
+    """Mean reward of the looks, as the share that `Looks.share` defines."""
     _before = column(np.float64, initial=np.nan)
     """The steady arm's share when the careful arm replaced it; NaN if it never did."""
     _packet = column(np.float64)
-    """Log of the time that a packet took, µs, a mean over the looks."""
+    """Mean log of the time that a packet took, µs."""
     _least = column(np.float64)
-    """Log of the lowest RTT, µs, a mean over the looks."""
+    """Mean log of the looks' lowest RTT, µs."""
 
     def look(self, slots: Slots, looks: Looks) -> None:
-        """Take in the last looks of these players, whose arms have settled.
+        """Take in the last looks of players whose arms have settled.
 
-        A look in which the application paused says nothing of the arm.
+        A look in which the application paused says nothing about the arm, and is left out.
         """
         slots = slots[np.isfinite(looks.rate_Bps[slots])]
         self._begin_anew(slots, looks)
@@ -87,12 +95,15 @@ class Trials(SlotArrays):
         self._before[slots[other]] = np.nan
 
     def findings(self, slots: Slots, state: States, calm: Bools) -> dict[int, tuple[Bools, Floats]]:
-        """The findings of these players' trials, by reason: where, and the number that the reason tells.
+        """The findings of trials, by the number of the reason.
+
+        Each finding has two arrays of shape (n,): true where the reason applies, and the number for its text.
 
         Args:
             slots: players, shape (n,).
             state: state of each player, shape (n,).
-            calm: where the RTT has settled, and the path neither swings nor loses packets without a queue.
+            calm: true where the RTT has settled, and the path neither swings nor loses packets without a
+                queue.
         """
         seen = calm & (self._count[slots] >= LOOKS)
         tried = seen & (state == State.TRIES)
@@ -109,9 +120,11 @@ class Trials(SlotArrays):
         }
 
     def other_arm(self, slots: Slots, tried: Bools) -> None:
-        """These players change their arms, and some try the careful arm, or have done so, shape (n,).
+        """Note that these players change their arms. Each player can have one trial on a path.
 
-        Each does it once on a path.
+        Args:
+            slots: players, shape (n,).
+            tried: true for players whose trial of the careful arm begins or ends now, shape (n,).
         """
         self._before[slots[tried]] = self._share[slots[tried]]
         self._count[slots] = -1
