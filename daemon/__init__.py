@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision loop: reads every flow's measurements each step and says which arm runs next."""
+"""The decision loop: it reads every flow's measurements each step, and decides which arm runs next."""

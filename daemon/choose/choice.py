@@ -24,8 +24,8 @@ class Cause(IntEnum):
     """The one who gave a flow its arm."""
 
     NONE = 0
-    """Nobody chose yet: the flow has moved no data since it was first seen, or since the operator's policies
-    changed.
+    """Nobody has chosen yet. The flow has moved no data since it was first seen, or since the operator's
+    policies changed.
     """
     POLICY = 1
     TEAM_SELECTION = 2
@@ -67,4 +67,4 @@ def of_policy(arms: ArmIds) -> Choice:
 
 
 _AS_UINT8: Final = tuple(np.uint8(number) for number in range(len(Cause)))
-"""The causes as numpy scalars: a plain number would make the result wider."""
+"""The causes as numpy scalars, because plain numbers would make the result wider."""

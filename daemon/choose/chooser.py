@@ -124,10 +124,12 @@ class Chooser(ABC):
 
     @abstractmethod
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Decision:
-        """Decide for the flows of a step. `records[i]` (`RECORD_DTYPE`) belongs to slot `slots[i]`; slots are
-        distinct.
+        """Decide for the flows of a step.
 
-        `given` are the arms that flows run for team selection, shape (n,); 0 where a flow runs none.
+        Args:
+            slots: slots of the flows, shape (n,), each at most once.
+            records: `RECORD_DTYPE`, shape (n,), one for each slot.
+            given: the arms that flows run for team selection, shape (n,); 0 where a flow runs none.
         """
 
     @property
@@ -145,10 +147,9 @@ class Chooser(ABC):
         """Forget flows that have ended. Their slots may be used again, and are opened anew then."""
 
     def starts(self) -> dict[str, int]:
-        """The arms on which new flows should begin, by prefix, as far as they were learned since the last
-        call.
+        """The arms on which new flows should begin, by prefix, as learned since the last call.
 
-        With 0 a prefix has no starting arm.
+        With the arm 0 a prefix has no starting arm.
         """
         return {}
 
@@ -172,8 +173,9 @@ class Chooser(ABC):
         """Take over the result of `state`. Raises `ArtifactError` if it does not fit."""
 
     def together(self, slots: Slots) -> Indices | None:
-        """The player of each flow, shape (n,). Siblings share a bottleneck and have equal numbers. None where
-        no flow has a sibling.
+        """The player of each flow, shape (n,); None if no flow has a sibling.
+
+        Siblings are flows that share a bottleneck, and have the same player.
         """
         return None
 
@@ -186,7 +188,7 @@ class Chooser(ABC):
     def asks(self, slots: Slots) -> Bools | None:
         """True for flows whose paths the module should probe for more rate after the last step, shape (n,).
 
-        None means that there is no such flow.
+        None stands for an array without true.
         """
         return None
 

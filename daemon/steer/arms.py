@@ -205,8 +205,8 @@ class LearnedArms:
         """Take in a step's records and return the controls to send, `CONTROL_DTYPE`, shape (m,).
 
         Args:
-            slots: of the flows, shape (n,), distinct. Pass the same object, not a copy, while the flows stay
-                the same.
+            slots: the flows' slots, shape (n,), each once. Pass the same object, not a copy, while the flows
+                stay the same.
             records: of these slots, `RECORD_DTYPE`, shape (n,). A flow without a record stays watched.
             now_ns: time at which the records were read, CLOCK_MONOTONIC.
         """

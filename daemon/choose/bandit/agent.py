@@ -42,10 +42,10 @@ _PINNED: Final = int(FlowFlags.PINNED)
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a step, for each of its n flows.
+    """The result of a step, for each of its n flows; each array has the shape (n,).
 
-    arms: id of the arm to run. reward: Mutant Eq. 1 over the step, normalised to 0..1. exploring: true where
-    the arm does not have the best expected reward.
+    `arms` has the id of the arm to run. `reward` is Mutant Eq. 1 over the step, normalised to 0..1.
+    `exploring` is true where another arm has the best expected reward.
     """
 
     arms: ArmIds
@@ -90,7 +90,7 @@ class MutantAgent(Chooser, SlotArrays):
     """Sentences for the reasons why a flow runs another arm than the baseline's."""
 
     _hidden = column(np.float32, "_state_size")
-    """The encoder's state."""
+    """State of the encoder for the flow."""
     _prefix = column(np.intp)
     """Row of the flow's destination prefix in `knowledge`."""
     _due_ns = column(np.int64)
@@ -193,8 +193,8 @@ class MutantAgent(Chooser, SlotArrays):
             slots: open slots, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
             given: the arms that flows run for team selection, shape (n,); 0 where a flow runs none. The agent
-                learns from these as from its own decisions.
-            baseline: the arms that run unless rewards show another arm to be better. With None, Algorithm 1
+                learns from these arms as from its own decisions.
+            baseline: the arms that run unless rewards show that another arm is better. With None, Algorithm 1
                 alone decides.
         """
         config = self.config

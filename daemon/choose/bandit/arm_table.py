@@ -13,11 +13,11 @@ from ltp_switcher.errors import InvalidValueError
 class ArmTable:
     """The arms that this machine offers, in the order of the bandit's columns.
 
-    ids: the kernel's arm ids, 1 to ARMS_MAX. names: one for each id.
+    `ids` has the kernel's arm ids, 1 to ARMS_MAX, and `names` has a name for each id.
 
     Raises:
-        InvalidValueError: there is no arm, an id is double or out of range, or the names do not match the
-            ids.
+        InvalidValueError: there is no arm, an id appears twice or is out of range, or the numbers of ids and
+            names differ.
     """
 
     ids: tuple[int, ...]

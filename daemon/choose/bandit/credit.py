@@ -35,8 +35,9 @@ _LAG: Final = 1.25
 class Earned:
     """Decisions from which the agent can learn now, one for each of m flows.
 
-    at: indices into the step's slots, shape (m,). arms: ids of the arms, shape (m,). z: contexts, shape (m,
-    dim). counts: counts of the data sent under the decisions, shape (m, 5); see `datapath.performance`.
+    `at` has indices into the step's slots, shape (m,). `arms` has the ids of the arms, shape (m,). `z` has
+    the contexts, shape (m, dim). `counts` has the counts of the data sent under the decisions, shape (m, 5);
+    see `datapath.performance`.
     """
 
     at: Indices
@@ -51,7 +52,7 @@ class Decisions(SlotArrays):
     Args:
         dim: length of a context.
         credit: the setting `learning.credit`.
-        depth: one more than the most decisions of a flow that can have data under way at once.
+        depth: one more than the largest number of a flow's decisions that can have data under way at once.
     """
 
     made = column(np.int64)
@@ -85,7 +86,9 @@ class Decisions(SlotArrays):
     def make(
         self, slots: Slots, arms: Indices, z: Floats, time_ns: Ints, lesson: Bools | None = None
     ) -> None:
-        """Record one new decision for each slot. Nothing is learnt from decisions without `lesson`."""
+        """Record one new decision for each slot. The agent does not learn from decisions where `lesson` is
+        false.
+        """
         made = self.made[slots]
         at = made % self.depth
         self._z[slots, at] = z

@@ -43,10 +43,15 @@ _REFERENCES: Final[tuple[Reference, ...]] = ("unit", "min_rtt", "bdp", "max_thro
 class Feature:
     """The scale that brings one feature to order 1.
 
-    `reference`: the flow's own value by which the feature is divided. min_rtt: the kernel's minimum RTT, µs.
-    max_throughput: highest rate sample in the long window, bytes/s. bdp: product of the two, packets.
-    max_delivered: packets that max_throughput would deliver in the step. unit: 1. `unit`: a constant factor
-    on the reference. `floor`: keeps the logarithm finite at 0.
+    `reference` names the flow's own value by which the feature is divided:
+
+    - `min_rtt` is the kernel's minimum RTT, in µs.
+    - `max_throughput` is the highest rate sample in the long window, in bytes/s.
+    - `bdp` is the product of `min_rtt` and `max_throughput`, in packets.
+    - `max_delivered` is the number of packets that `max_throughput` would deliver in the step.
+    - `unit` is 1.
+
+    `unit` is a constant factor on the reference. `floor` keeps the logarithm finite at 0.
     """
 
     name: str
@@ -138,7 +143,7 @@ class BlockWindows(SlotArrays):
         """Add one step, and write the statistics of the windows to `out`.
 
         Args:
-            slots: of the flows, shape (n,), each at most once.
+            slots: slots of the flows, shape (n,), each at most once.
             steps: number of earlier steps of each slot, shape (n,).
             extreme: minima of the five signals, then their negated maxima, shape (n, 10).
             mean: means of the five signals, shape (n, 5).
@@ -189,7 +194,7 @@ class FeatureWindows(SlotArrays):
         """Add one step's records.
 
         Args:
-            slots: of the flows, shape (n,), each at most once.
+            slots: slots of the flows, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
 
         Returns:

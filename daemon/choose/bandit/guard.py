@@ -88,7 +88,7 @@ class Guard(SlotArrays):
         """Choose for n flows whose decisions have run their time.
 
         Args:
-            slots: of the flows, shape (n,).
+            slots: slots of the flows, shape (n,).
             prefixes: row numbers of the flows' destination prefixes, shape (n,).
             mean: expected reward of each arm, shape (n, arms).
             width: LinUCB's sqrt(z' A^-1 z), shape (n, arms).

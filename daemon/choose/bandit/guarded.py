@@ -24,8 +24,8 @@ class GuardedChooser(Chooser):
 
     keeps_arms = learns_from_teams = True
     needed_step_s = RuleChooser.needed_step_s
-    """The step that the rule needs. With other steps the rule would look at other times, and choose other
-    arms.
+    """The step that the rule needs, in seconds. With other steps the rule would measure at other times, and
+    choose other arms.
     """
 
     def __init__(self, rule: RuleChooser, agent: MutantAgent) -> None:
@@ -50,7 +50,7 @@ class GuardedChooser(Chooser):
         return self._rule.starved(slots)
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """True where the rule has wanted the learned arm to begin anew since the last call, shape (n,)."""
+        """True where the rule wanted the learned arm to begin anew since the last call, shape (n,)."""
         return self._rule.begins_anew(slots)
 
     @property
@@ -74,20 +74,20 @@ class GuardedChooser(Chooser):
         self._agent.close(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> StepResult:
-        """Choose the arm of every flow of a step. From the arms of team selection only the agent learns."""
+        """Choose the arm of every flow of a step. Only the agent learns from the arms of team selection."""
         arms = self._rule.step(slots, records, given).arms
         return self._agent.step(slots, records, given, Baseline(arms, self._rule.free(slots)))
 
     def together(self, slots: Slots) -> Indices | None:
-        """The rule's players of flows, whatever arms the flows run."""
+        """The player of each flow, as the rule sees it, whatever arms the flows run."""
         return self._rule.together(slots)
 
     def starts(self) -> dict[str, int]:
-        """The starting arms of the prefixes that the rule probed since the last call."""
+        """The starting arms of the prefixes that the rule has probed since the last call."""
         return self._rule.starts()
 
     def reason(self, slots: Slots) -> Reasons:
-        """The rule's reason if the rule's arm runs, else the bandit's."""
+        """The rule's reason if the rule's arm runs, and the bandit's reason for other arms."""
         by_rule, learnt = self._rule.reason(slots), self._agent.guarded_reason(slots)
         rules = learnt.code < 0
         return Reasons(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The knowledge that flows share. LinUCB's A and b are sums, so several flows' sums can be added.
+"""The knowledge that flows share. LinUCB's A and b are sums, so the sums of several flows can be added.
 
 There are three levels: the destination prefix, all flows, and the encoder's training data. A new flow starts
-from the sum of the levels. Each level is weighted down to a cap of updates, so that the flow's own
+from the sum of the levels. Each level counts for a limited number of updates, so that the flow's own
 experience can outvote it.
 """
 
@@ -45,13 +45,14 @@ class Sums:
 class Knowledge(SlotArrays):
     """The levels of knowledge above a single flow.
 
-    Row 0 stands for all flows together, and every other row for a destination prefix.
+    Row 0 is for all flows together, and every other row is for a destination prefix.
 
     Args:
         trained: sums over the encoder's training data.
-        trained_cap, global_cap, prefix_cap: most updates of an arm for which each level may count.
-        prefixes_max: most prefixes that are remembered. The one without open flows that was unused for
-            longest makes room.
+        trained_cap, global_cap, prefix_cap: largest number of updates of an arm for which each level may
+            count.
+        prefixes_max: largest number of prefixes in memory. The prefix that was unused for longest is
+            forgotten first, if it has no open flow.
     """
 
     _A = column(np.float64, "n_arms", "dim", "dim")

@@ -62,7 +62,7 @@ class LinUCB(SlotArrays):
         """Begin flows with existing knowledge.
 
         Args:
-            slots: of the flows, shape (n,).
+            slots: slots of the flows, shape (n,).
             A: sums of z z' without the ridge, shape (n, arms, dim, dim).
             b: sums of r z, shape (n, arms, dim).
             counts: number of updates in A, shape (n, arms).
@@ -94,7 +94,7 @@ class LinUCB(SlotArrays):
         """Learn one reward for each flow. A flow may not appear twice.
 
         Args:
-            slots: of the flows, shape (n,).
+            slots: slots of the flows, shape (n,).
             columns: columns of the arms, shape (n,).
             z: contexts of the decisions, shape (n, dim).
             rewards: normalised rewards, shape (n,).

@@ -25,7 +25,7 @@ def normalised(
     """R / R_max, clipped to 0..1; 0 without a measurement. All arrays have the shape (n,).
 
     Args:
-        seen: throughput, RTT and loss over the time to judge.
+        seen: throughput, RTT and loss over the time that is judged.
         throughput_max_Bps: thr_max; 0 before the first measurement.
         rtt_min_us: d_min; inf before the first measurement.
         zeta: weight of loss.
@@ -49,18 +49,19 @@ class RewardNormaliser(SlotArrays):
     """Largest throughput and least delay (thr_max, d_min) of every flow, by ADWIN per flow and arm.
 
     Between changes thr_max and d_min are running extremes (Algorithm 1 line 13). ADWIN may find a change in
-    the throughput or the RTT of a flow under an arm. Then thr_max and d_min are taken anew from the windows
-    of all arms of the flow that ran within `stale_s`. With several arms, one that filled the queue cannot
-    pass off its own RTT as the path's. An arm that has not run for long knows only the old path.
+    the throughput or the RTT of a flow under an arm. Then thr_max and d_min are computed anew from the
+    windows of all arms of the flow that ran within `stale_s`. So an arm that filled the queue cannot pass off
+    its RTT as the path's, because the other arms' windows count, too. An arm that has not run for long knows
+    only the old path.
 
-    ADWIN's test has a term made for values of unit range. The streams are therefore log2 of the throughput
-    and -log2 of the RTT. A doubling is 1 at any scale.
+    ADWIN's test has a term for values of unit range. The streams are therefore log2 of the throughput and
+    -log2 of the RTT, so a doubling is 1 at any scale.
     """
 
     throughput_max_Bps = column(np.float64)  # noqa: N815 - B is bytes
     rtt_min_us = column(np.float64, initial=np.inf)
     _pair = column(np.intp, ARMS_MAX + 1, initial=-1)
-    """The pair of streams of each arm, given out at first use; -1 is none."""
+    """The pair of streams of each arm, assigned at first use; -1 before that."""
 
     def __init__(self, config: LearningSection) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class RewardNormaliser(SlotArrays):
         """Add one step's measurements.
 
         Args:
-            slots: of the flows, shape (n,), each at most once.
+            slots: slots of the flows, shape (n,), each at most once.
             arms: id of each flow's active arm, shape (n,).
             throughput_Bps: throughput of each flow, above 0, shape (n,).
             rtt_us: RTT of each flow, above 0, shape (n,).

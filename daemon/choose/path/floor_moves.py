@@ -23,7 +23,8 @@ CONSTANT: Final = 0.1
 
 
 class FloorMoves(SlotArrays):
-    """The time for which the looks' lowest RTT has been high, by player.
+    """The time for which the looks' lowest RTT has been high, by player. A look is the time that is summed
+    up.
 
     Args:
         settings: the rule's thresholds.
@@ -43,14 +44,14 @@ class FloorMoves(SlotArrays):
     def look(
         self, slots: Slots, least_us: Floats, floor_us: Floats, own_us: Floats, seen: Floats
     ) -> tuple[Bools, Bools, Floats]:
-        """Whether a look shows a shorter path, whether it shows a longer one, and the time for which the RTT
-        has been high.
+        """Return three arrays of shape (n,): whether the path is shorter now, whether it is longer, and the
+        time for which the RTT has been high.
 
-        Each result has the shape (n,). The time is in seconds, and NaN where the RTT is not high. If the RTT
-        has been high for long without being constant, there is a queue.
+        The time is in seconds, and NaN where the RTT is not high. If the RTT has been high for long without
+        being constant, there is a queue.
 
         Args:
-            slots: of the players, shape (n,).
+            slots: the players, shape (n,).
             least_us: lowest RTT of the look, shape (n,).
             floor_us: lowest RTT of the path, shape (n,).
             own_us: queue that the arm keeps on every path, shape (n,).

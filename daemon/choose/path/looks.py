@@ -31,20 +31,22 @@ GAINS: Final = 12
 GAINS_LEAST: Final = 6
 """Least number of looks after which the swing is known."""
 GRAIN_PKTS: Final = 2.0
-"""Packets by which two looks at a steady path may differ, because a look counts whole acknowledgements."""
+"""Number of packets by which two looks at a steady path may differ, because a look counts whole ACKs."""
 SILENCE: Final = 0.25
-"""Share of a look's time. If the look was silent for more, the kernel has not timed all ACKs, and the steps'
-time counts instead.
+"""Share of a look's time. If a flow was silent for a larger share, the kernel has not timed all ACKs. The
+steps' time counts then instead.
 """
 ANEW: Final = 16
-"""Number of looks in which an arm that begins anew fills the path. These looks do not count for the swing."""
+"""Number of looks in which an arm fills the path after it began anew. These looks do not count
+for the swing.
+"""
 KEPT: Final = 0.5
-"""Share of the highest rate that remains if only the path's RTT has changed."""
+"""Least share of the highest rate that the path keeps if only its RTT has changed."""
 GROWTH: Final = 0.1
 """Least gain from look to look, as a share, with which a rate counts as growing."""
 
 OVERFLOW: Final = 0.02
-"""Least share of the packets that a full buffer loses."""
+"""Least share of lost packets that shows a full buffer."""
 FEW_PKTS: Final = 4.0
 """BBR's smallest window, in packets."""
 
@@ -96,7 +98,7 @@ class Look(NamedTuple):
     most_us: Floats
     """Highest smoothed RTT of the look; 0 if the look has no sample."""
     time_us: Floats
-    """Length of the look."""
+    """Length of the look, in µs."""
     acks: Floats
     """Number of ACKs with an RTT sample."""
     delivered_pkts: Floats
@@ -183,20 +185,20 @@ class Looks(SlotArrays):
         self._zeta, self._kappa = zeta, kappa
 
     def mix(self, slots: Slots) -> None:
-        """Note that other flows make up these players now. Earlier and later rates do not compare.
+        """Note that other flows make up these players now, so earlier and later rates do not compare.
 
-        The earlier look may have the last packets of a flow that ended, and later looks may have a new flow's
-        growth.
+        The earlier look may contain the last packets of a flow that ended, and later looks may contain the
+        growth of a new flow.
         """
         self._mixed[slots] = True
         self._unsteady[slots] = True
         self._gains[slots, 0] = np.nan
 
     def take(self, slots: Slots, seen: Floats, idle: Bools, draining: Bools) -> Bools:
-        """Take in a step's fields, from `read`, and whether each flow's arm empties the queue, shape (n,).
+        """Take in a step, and return true where a look is over, shape (n,).
 
-        Returns:
-            True where a look is over, shape (n,).
+        `seen` has the fields from `read`. `draining` is true where the flow's arm empties the queue, shape
+        (n,).
         """
         now_ns, interval_ns, _, samples, least_us, _, most_us, delivered, lost = seen[:9]
         known = samples > 0
@@ -335,24 +337,26 @@ class Looks(SlotArrays):
         """Measure flows against the path's lowest RTT instead of their own. This changes `seen`, shape
         (fields, n).
 
-        A flow that began behind a queue has seen no RTT without the queue. If its lowest RTT exceeds the
-        path's by the factor `step`, its losses in the queue look like losses without a queue, and are not
-        counted as such.
+        A flow that began behind a queue has seen no RTT without the queue. If the flow's lowest RTT exceeds
+        the path's by the factor `step`, the flow's losses in the queue look like losses without a queue.
+        These losses are not counted as losses without a queue.
         """
         floor_us, own_us = self.floor_us[slots], seen[KERNEL_FLOOR]
         seen[LOST_WITHOUT_QUEUE, own_us > step * floor_us] = 0.0
         seen[BDP] *= np.minimum(floor_us / np.maximum(own_us, 1.0), 1.0)
 
     def lower(self, slots: Slots, least_us: Floats, step: float) -> None:
-        """Lower the path's lowest RTT to this one. If that is news, a queue has stood until now, and its
-        losses are forgotten.
+        """Lower the path's lowest RTT to `least_us`.
+
+        If the old value was higher by the factor `step`, a queue has stood until now. So the losses that
+        seemed to happen without a queue are forgotten.
         """
         found_us = self.floor_us[slots]
         self._forget_losses(slots[(least_us * step < found_us) & np.isfinite(found_us)])
         self.floor_us[slots] = np.minimum(found_us, least_us)
 
     def forget(self, slots: Slots, floor_us: Floats) -> None:
-        """Forget the old path. The path is another one now, with this lowest RTT."""
+        """Forget the old path, because the path is another one now. `floor_us` is its lowest RTT."""
         self.floor_us[slots] = floor_us
         self._forget_losses(slots)
         self.peak_us[slots] = 0.0
@@ -367,9 +371,9 @@ class Looks(SlotArrays):
         return found
 
     def keeps_rate(self, slots: Slots) -> Bools:
-        """True where the rate is still near the highest one of the path, shape (n,).
+        """True where the rate is still near the path's highest rate, shape (n,).
 
-        Where the rate is lower, a low RTT may only show that a slow link's queue has drained.
+        Where the rate is lower, a low RTT may only show that the queue of a slow link has drained.
         """
         found: Bools = self.rate_Bps[slots] >= KEPT * self.top_Bps[slots]
         return found

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes the path of a player by eight numbers. Each has an age and an uncertainty, or is not observed.
+"""Describes the path of a player by eight numbers. Each number has an age and an uncertainty.
 
-A look observes only some of the numbers. For example, a look in which the application paused says nothing
-about the rate, and only a look with an empty queue of the player's own shows a queue of others. So each
-number is a mean over the last looks that observed it. Its uncertainty is the standard error of this mean, and
-its age is the time since the last of these looks. A number that no look has observed is NaN. This module does
-not know the arms.
+A look, the time over which measurements are summed up, observes only some of the numbers. For example, a look
+in which the application paused says nothing about the rate. Only a look in which the player's own queue is
+empty shows a queue of others. So each number is a mean over the last looks that observed it. Its uncertainty
+is the standard error of this mean, and its age is the time since the last of these looks. A number that no
+look has observed is NaN. This module does not know the arms.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ from ltp_switcher.slots import SlotArrays, column
 MEMORY: Final = 8
 """Number of looks over which a number is a mean."""
 CONFIRMS: Final = 1.05
-"""Largest ratio of a look's lowest RTT to the lowest RTT of all with which the look shows the propagation
-RTT.
-"""
+"""A look shows the propagation RTT if its lowest RTT is at most this multiple of the path's lowest RTT."""
 BEHIND_QUEUE: Final = 1.1
-"""Least ratio of a look's highest RTT to the lowest RTT of all with which losses show the size of the
-buffer.
+"""Losses of a look show the size of the buffer if its highest RTT is at least this multiple of the path's
+lowest RTT.
 """
 PACKETS_LEAST: Final = 20.0
-"""Least number of packets in a look for which a share of them says something."""
+"""Least number of packets in a look for which their lost share counts."""
 
 
 def tell(look: Look) -> Floats:

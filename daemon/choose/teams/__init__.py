@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Team selection: which k arms are worth choosing among on a path. `mpts/` has the statistics."""
+"""Team selection: it finds the team of a path, the k arms that the learned policy chooses among there.
+
+`mpts/` has the statistics.
+"""

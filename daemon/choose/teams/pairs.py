@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The automatic team selection: a short paired tournament on each prefix's live flows.
+"""The automatic team selection: a short paired tournament on the live flows of each prefix.
 
-A pair has three halves on the same flows: the incumbent, another arm, the incumbent again. A half waits until
-its arm has run for `settle_rtts` and the queue of the arm before has drained. Then it measures Eq. 1 over
-`measure_rtts`. The pair's value is a logarithm: the arm's reward over the geometric mean of the incumbent's
-two. A steady drift of the path cancels in it. Where the arm earns far less than the incumbent, its half ends
-early, and the pair weighs less. `mpts.tournament` judges the values.
+The incumbent is the arm of the policy. A pair compares another arm with it, in three parts on the same flows:
+first the incumbent, then the other arm, then the incumbent again (`Pair.half` 0 to 2). Each part waits until
+its arm has run for `settle_rtts` and the earlier arm's queue has drained. Then it measures Eq. 1 over
+`measure_rtts`. The value of a pair is the logarithm of the arm's reward over the geometric mean of the
+incumbent's two rewards. A steady drift of the path cancels in this value. If the arm earns far less than the
+incumbent, its part ends early, and the pair weighs less. `mpts.tournament` judges the values.
 
-A prefix is one player. All its flows that move data change their arm together. Eq. 1 takes their summed
-goodput and their mean RTT. A pair ends without a value, but not without a price, where a flow comes or goes,
-where the policy wants to probe the path, or where the incumbent empties the queue that the other arm needs.
+All flows of a prefix that move data change their arm together. Eq. 1 takes the sum of their goodput and the
+mean of their RTTs. A pair ends without a value if a flow comes or goes, if the policy wants to probe the
+path, or if the incumbent empties the queue that the other arm needs. The prefix still pays for this pair.
 
 The price of a pair is the time away from the incumbent times the share of the reward that was lost. A prefix
-saves up for it while its flows could take part: `share` of the time in the first minute, half as much later.
+saves up for pairs while its flows could take part: `share` of the time in the first minute, then half of it.
 """
 
 from __future__ import annotations
@@ -40,40 +41,43 @@ from ltp_switcher.slots import SlotArrays, column
 logger = logging.getLogger(__name__)
 
 FIRST_NS: Final = 60_000_000_000
-"""The first minute of a prefix's tournament, in which it may cost twice as much."""
+"""Length of the first part of a prefix's tournament, in ns. Trials may cost twice as much in this time."""
 ABORT_RTTS: Final = 3.0
 ABORT_RATIO: Final = 4.0
-"""A half ends after `ABORT_RTTS` where the arm has earned less than the incumbent by this factor."""
+"""The other arm's part ends after `ABORT_RTTS` if the incumbent has earned more by this factor."""
 LEAST_LOSS: Final = 0.1
-"""Share of the reward that a pair costs at least, for the switches."""
+"""Least share of the reward that a pair is taken to cost, because of its switches."""
 PAIRS_MAX: Final = 16
-"""Pairs at a time, of all prefixes."""
+"""Largest number of pairs at a time, over all prefixes."""
 LOOKED: Final = 8
-"""Resting tournaments that a step looks at."""
+"""Number of tournaments without a pair under way that each step considers."""
 AWAY_NS: Final = 10_000_000_000
-"""A prefix that could not take part for longer than this saves no more for it."""
+"""Longest pause, in ns, in which a prefix still saves up for pairs although it cannot take part."""
 KEPT_MAX: Final = 4096
-"""Unfinished tournaments of prefixes without open flows; the oldest makes room."""
+"""Largest number of unfinished tournaments that are kept for prefixes without open flows. The oldest is
+forgotten first.
+"""
 
 _FIELDS: Final = Columns("delivered", "lost", "rtt_stat.sum", "rtt_samples", "mss", "srtt_us", "round_trips")
 
 
 @dataclass(slots=True)
 class Pair:
-    """A pair under way."""
+    """A comparison under way of one arm with the incumbent, on all flows of a prefix."""
 
     arm: int
     slots: Slots
     srtt_ns: float
-    """Smoothed RTT of the slowest flow at the beginning. All times are in it: a bad arm must not stretch its
-    own half."""
+    """Smoothed RTT of the slowest flow when the pair began. It sets all times of the pair, so a bad arm that
+    lengthens the RTT does not lengthen its own part.
+    """
     half: int = 0
     since_ns: int = 0
-    """Start of the half."""
+    """Start of the present part, CLOCK_MONOTONIC."""
     away_ns: int = 0
-    """Time at which the flows left the incumbent, CLOCK_MONOTONIC; 0 if they have not left it yet."""
+    """Time at which the flows left the incumbent, CLOCK_MONOTONIC; 0 if they are still on it."""
     lasts_ns: float = 0.0
-    """Length of the half's measurement; 0 before it begins."""
+    """Length of the present part's measurement; 0 before the measurement begins."""
     marks: Floats = field(default_factory=lambda: np.zeros((0, 5)))
     """The flows' totals at the start of the measurement, shape (flows, 5)."""
     marked_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -90,7 +94,7 @@ class Tournament:
     started_ns: int = 0
     members: list[int] = field(default_factory=list)
     order: tuple[int, ...] = ()
-    """Ids of the arms as the statistics number them, the incumbent first."""
+    """Ids of the arms in the order of the statistics: the incumbent comes first."""
     judge: PairedTournament | None = None
     pair: Pair | None = None
     saved_ns: float = 0.0
@@ -98,7 +102,7 @@ class Tournament:
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """The progress of the tournament."""
         judge = self.judge
         if judge is None:
             nothing = dict.fromkeys(self.terms.candidates)
@@ -116,25 +120,27 @@ class Tournaments(SlotArrays):
     """The tournaments of all prefixes.
 
     Args:
-        settings: taken by each new pair.
-        names: the arms' by id.
+        settings: the settings of team selection. Each new pair reads them.
+        names: names of the arms, by id.
         worth: the reward.
-        found: takes each outcome.
-        free: tells where the policy neither probes nor tests a path; no pair touches the other flows. None
-            for a policy whose arm changes all the time.
+        found: callback for each outcome.
+        free: returns true for flows whose paths the policy neither probes nor tests. Pairs use no other
+            flows. It is None for a policy whose arm changes all the time.
     """
 
     _seen_ns = column(np.int64)
     """Time of the latest record, CLOCK_MONOTONIC; 0 before the first."""
     _totals = column(np.float64, 5)
-    """Bytes and packets delivered, packets lost, RTT samples summed in µs and counted."""
+    """Totals: bytes delivered, packets delivered, packets lost, sum of the RTT samples in µs, number of RTT
+    samples.
+    """
     _srtt_us = column(np.float64)
     _trips = column(np.float64)
     """Round trips since the last switch."""
     _arm = column(np.uint8)
-    """The arm that runs."""
+    """The arm that the flow runs."""
     _wanted = column(np.uint8)
-    """The policy's arm."""
+    """The arm that the policy wants."""
     _barred = column(np.bool_)
     """Whether the flow is pinned, or its policy probes."""
     _drained_ns = column(np.int64)
@@ -164,7 +170,9 @@ class Tournaments(SlotArrays):
         self._now_ns = 0
 
     def join(self, prefix: str, terms: Terms, slot: int) -> None:
-        """Let a flow take part in the tournament of its prefix, which may start with it or go on."""
+        """Let a flow take part in its prefix's tournament. The tournament starts with this
+        flow, or goes on.
+        """
         search = self.searches.get(prefix) or self._kept.pop(prefix, None)
         if search is None or search.terms != terms:
             search = Tournament(prefix, terms)
@@ -173,7 +181,7 @@ class Tournaments(SlotArrays):
         search.members.append(slot)
 
     def leave(self, prefix: str, slot: int) -> None:
-        """A flow that ended. What is known stays for the prefix's next one."""
+        """Note that a flow has ended. The next flow to its prefix can continue the tournament."""
         search = self.searches.get(prefix)
         if search is None or slot not in search.members:
             return
@@ -201,7 +209,9 @@ class Tournaments(SlotArrays):
         return self._pulled[slots]
 
     def step(self, slots: Slots, records: RecordArray, arms: ArmIds) -> None:
-        """Take in a step's records and the policy's arms, shape (n,): measure pairs, and begin some."""
+        """Take in a step's records and the policy's arms, each of shape (n,): advance the pairs, and begin
+        new ones.
+        """
         now_ns = self._now_ns = int(records["time_ns"].max())
         self._take(slots, records, arms)
         for search in list(self._paired.values()):
@@ -394,9 +404,9 @@ class Tournaments(SlotArrays):
 
 
 def log_ratio(before: float, arm: float, after: float) -> float | None:
-    """The logarithm of an arm's reward over the geometric mean of the incumbent's; None where all are 0.
+    """The logarithm of an arm's reward over the geometric mean of the incumbent's rewards; None if all are 0.
 
-    A reward below a thousandth of the largest counts as that.
+    A reward below a thousandth of the largest one counts as a thousandth of it.
     """
     least = 1e-3 * max(before, arm, after)
     if least <= 0.0:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Team selection by Algorithm 2 on live flows, with its exact budget: `ltp-switcher mpts start`.
 
-The pulls of a prefix take turns among its flows, so that no flow bears all of them. A pull gives its flow
-the arm and waits `settle_rtts` round trips, in which the previous arm's packets and queue drain. Then it
-measures Eq. 1 over `measure_rtts`. Between pulls all flows follow the policy, so that pulls take at most
-`share` of a flow's time. The paper selects its team before the transfer; a server has no such time.
+A pull is one trial of an arm. The flows of a prefix take turns with its pulls, so that no flow bears all of
+them. A pull gives its flow the arm, and waits for `settle_rtts` round trips. In this time the packets and the
+queue of the earlier arm drain. Then it measures Eq. 1 over `measure_rtts`. Between pulls all flows follow the
+policy, so that pulls take at most `share` of a flow's time. The paper selects its team before the transfer; a
+server has no such time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PULL_DTYPE: Final = np.dtype(
 
 @dataclass(slots=True)
 class Search:
-    """A selection under way on a prefix. `arms[i]` is the id of the bandit's arm i."""
+    """A selection under way on a prefix. `arms[i]` is the id of arm i of `bandit`."""
 
     terms: Terms
     bandit: SuccessiveAcceptsRejects
@@ -52,12 +53,12 @@ class Search:
 
     @property
     def arms(self) -> tuple[int, ...]:
-        """Ids of the arms."""
+        """Ids of the arms, in the order of `bandit`."""
         return self.terms.candidates
 
     @property
     def progress(self) -> Progress:
-        """How far it is."""
+        """The progress of the selection."""
         bandit = self.bandit
         means = {
             arm: float(mean) if pulls else None
@@ -70,10 +71,10 @@ class Pulls(SlotArrays):
     """The selections under way, and the pull of each flow.
 
     Args:
-        settings: taken by each new selection and each pull.
-        names: the arms' by id.
+        settings: the settings of team selection. Each new selection and each pull reads them.
+        names: names of the arms, by id.
         worth: the reward.
-        found: takes each outcome.
+        found: callback for each outcome.
         seed: seed of the order of pulls.
     """
 
@@ -93,13 +94,15 @@ class Pulls(SlotArrays):
         self._look_at_ns = 0
 
     def join(self, prefix: str, terms: Terms, slot: int) -> None:
-        """Let a flow take part in the selection for its prefix, which may start with it."""
+        """Let a flow take part in its prefix's selection. If there is none yet, the selection starts."""
         search = self.searches.get(prefix) or self._start(prefix, terms)
         search.members.append(slot)
         self._prefix[slot] = prefix
 
     def leave(self, prefix: str, slot: int) -> None:
-        """A flow that ended; another one takes over its pull. With the last flow the selection ends."""
+        """Note that a flow has ended. Another flow takes over its pull. With the last flow the selection
+        ends.
+        """
         search = self.searches.get(prefix)
         if search is None or slot not in search.members:
             return
@@ -124,7 +127,7 @@ class Pulls(SlotArrays):
         return self._row["arm"][slots]
 
     def step(self, slots: Slots, records: RecordArray) -> None:
-        """Take in a step's records, shape (n,): measure the pulls, and give those that are due."""
+        """Take in a step's records, shape (n,): measure the pulls, and begin the pulls that are due."""
         now_ns = int(records["time_ns"].max())
         self._now_ns = now_ns
         self._row["seen_ns"][slots] = now_ns

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Team selection on live flows: which k arms are worth choosing among on each path (Mutant §5.2).
 
-A path is a destination prefix. With `mpts.enabled` its first flow starts a paired tournament
-(`tournament`), which later flows carry on. `mpts start` runs Algorithm 2 with its exact budget instead
-(`pulls`). A found team stays for the prefix's later flows.
+A path is a destination prefix here. With `mpts.enabled` the first flow to a prefix starts a paired tournament
+(`pairs`), and later flows continue it. The command `mpts start` runs Algorithm 2 with its exact budget
+instead (`pulls`). Later flows to the prefix choose among the team that was found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
 
 TEAMS_MAX: Final = 4096
-"""Prefixes remembered; the one unused for longest makes room."""
+"""Largest number of prefixes whose teams are kept. The team that was unused for longest is
+forgotten first.
+"""
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
 """Type of `Chooser.set_pool`."""
@@ -34,9 +36,15 @@ SetPool = Callable[[Sequence[int], "Ints | None"], None]
 class Teams:
     """Selections under way, and the teams found.
 
-    `candidates` are the arms to pick from, `set_pool` is the chooser's. With `mpts.enabled` a selection
-    starts with the first flow of a prefix, unless the chooser does not learn (`learns`). Raises
-    `ConfigError` where the budget cannot pull every candidate.
+    With `mpts.enabled` the first flow to a prefix starts a selection, if the chooser learns.
+
+    Args:
+        candidates: ids of the arms from which teams are picked.
+        set_pool: the chooser's `set_pool`.
+        learns: whether the chooser learns.
+
+    Raises:
+        ConfigError: the budget is too small to pull every candidate.
     """
 
     def __init__(
@@ -92,7 +100,7 @@ class Teams:
 
     @staticmethod
     def check(settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
-        """Raise `ConfigError` where the budget cannot pull every candidate."""
+        """Raise `ConfigError` if the budget is too small to pull every candidate."""
         if Terms.of(candidates, k).open and settings.budget < len(candidates):
             raise ConfigError(
                 "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
@@ -101,9 +109,11 @@ class Teams:
     def configure(self, settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
         """Take other settings, from the next selection on.
 
-        Another k or other candidates end all teams and selections. If selection is automatic, it starts
-        anew for the open flows. Raises `ConfigError` and changes nothing where the budget cannot pull every
-        candidate.
+        Another k or other candidates end all teams and selections. If selection is automatic, it starts anew
+        for the open flows.
+
+        Raises:
+            ConfigError: the budget is too small to pull every candidate. Nothing has changed then.
         """
         self.check(settings, k, candidates)
         terms = Terms.of(candidates, k)
@@ -117,7 +127,7 @@ class Teams:
                 self._search(self._tournaments, self._prefix)
 
     def restart(self, prefix: str | None = None) -> None:
-        """Forget the team of a prefix, or of all, and pick it anew among the candidates, by Algorithm 2."""
+        """Forget the team of a prefix, or all teams, and select anew among the candidates by Algorithm 2."""
         self._forget(prefix)
         slots = {slot: of for slot, of in self._prefix.items() if prefix in (None, of)}
         for slot, of in slots.items():
@@ -125,14 +135,16 @@ class Teams:
         self._search(self._pulls, slots)
 
     def cancel(self, prefix: str | None = None) -> int:
-        """End the selection for a prefix, or all; the flows go on with all candidates. Returns how many."""
+        """End the selection for a prefix, or all selections, and return how many ended. The flows choose
+        among all candidates again.
+        """
         ended = [name for name in self.searches if prefix in (None, name)]
         for name in ended:
             self._stop(name)
         return len(ended)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows: they get the team of their prefix, or take part in the search for it."""
+        """Take in new flows. Each gets the team of its prefix, or takes part in the search for a team."""
         self._pulls.reset(slots)
         self._tournaments.reset(slots)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):
@@ -162,7 +174,7 @@ class Teams:
         return found
 
     def step(self, slots: Slots, records: RecordArray, choice: Choice) -> Choice:
-        """The policy's choice, with the pulling flows' arms in their places. All of shape (n,)."""
+        """Put the arms of flows that pull in place of the policy's arms. All arrays have the shape (n,)."""
         pulls, tournaments = self._pulls, self._tournaments
         if not self.active or not (pulls.searches or tournaments.searches):
             return choice
@@ -175,7 +187,7 @@ class Teams:
         return choice.but(pulled != 0, pulled, Cause.TEAM_SELECTION) if pulled.any() else choice
 
     def state(self) -> dict[str, np.ndarray]:
-        """The teams found, for `restore`."""
+        """The teams found so far, in the form that `restore` takes."""
         teams = np.zeros((len(self.found), protocol.ARMS_MAX), np.uint8)
         means, halves = (np.full((len(self.found), protocol.ARMS_MAX + 1), np.nan) for _ in range(2))
         for row, outcome in enumerate(self.found.values()):
@@ -194,7 +206,7 @@ class Teams:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take up the teams of `state`, if they were picked from the same arms with the same k."""
+        """Take over the teams of `state`, if they were picked from the same arms with the same k."""
         try:
             same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
             prefixes = [str(prefix) for prefix in arrays["prefixes"].tolist()]

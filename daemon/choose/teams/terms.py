@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words that all kinds of team selection share: its terms, its progress, its outcome."""
+"""Types that all kinds of team selection share: the terms, the progress and the outcome of a selection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from ltp_switcher.daemon.datapath.performance import Performance
 from ltp_switcher.measures import BYTES_TO_MBIT, reward
 
 Method = Literal["tournament", "budget"]
-"""How teams are found: `tournament` plays pairs beside the incumbent, `budget` is Algorithm 2 (`pulls`)."""
+"""The way to find a team: `tournament` compares arms with the incumbent (`pairs`), `budget` is Algorithm 2
+(`pulls`).
+"""
 METHODS: Final[tuple[Method, ...]] = ("tournament", "budget")
 STALLED_NS: Final = 2_000_000_000
-"""A flow that shows nothing for this long takes no part."""
+"""Time in ns. A flow without a record for this long takes no part in a selection."""
 
 
 class Terms(NamedTuple):
@@ -26,18 +28,20 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, candidates: Sequence[int], k: int) -> Terms:
-        """The terms for a wanted size: no team is larger than there are candidates."""
+        """Make the terms for a wanted size. The size is cut to the number of candidates."""
         return cls(tuple(candidates), min(k, len(candidates)))
 
     @property
     def open(self) -> bool:
-        """Whether there is anything to pick."""
+        """True if there are more candidates than the team may have."""
         return self.k < len(self.candidates)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a selection is. By arm: `means` as in `Outcome`, None before its first pull."""
+    """The progress of a selection. `means` has the mean of each arm as in `Outcome`, or None before its first
+    pull.
+    """
 
     method: Method
     k: int
@@ -45,34 +49,42 @@ class Progress:
     budget: int
     means: Mapping[int, float | None]
     half_widths: Mapping[int, float | None]
-    """Half widths of the intervals around the means; None where there is no interval yet."""
+    """Half widths of the intervals around the means, by arm; None if there is no interval yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A team, best first, and the measurements behind it, by arm. Those of an earlier daemon may be gone."""
+    """A team, best arm first, and the measurements behind it, by arm.
+
+    The measurements may be missing if an earlier run of the daemon found the team.
+    """
 
     team: tuple[int, ...]
     method: Method = "budget"
     means: Mapping[int, float] | None = None
-    """Mean log ratio of the reward to the incumbent's, its own being 0 (tournament), or mean of Eq. 1
-    (budget)."""
+    """Mean of each arm. In a tournament it is the mean log ratio of the arm's reward to the incumbent's,
+    which is 0 for the incumbent itself. In Algorithm 2 it is the mean of Eq. 1.
+    """
     half_widths: Mapping[int, float] | None = None
-    """Half widths of a tournament's intervals around the means; an arm that was not judged has none."""
+    """Half widths of a tournament's intervals around the means, by arm. An arm that was not judged is
+    missing.
+    """
 
 
 Found = Callable[[str, Outcome, list[int]], None]
-"""Takes the prefix, the outcome, and the slots of the flows that took part."""
+"""Callback for an outcome. It takes the prefix, the outcome, and the slots of the flows that took part."""
 
 
 class Eq1:
-    """The reward (Mutant Eq. 1) without a normaliser, which would move between pulls."""
+    """The reward (Mutant Eq. 1) without normalisation, because a normaliser would move between pulls."""
 
     def __init__(self, zeta: float, kappa: float) -> None:
         self._zeta, self._kappa = zeta, kappa
 
     def __call__(self, seen: Performance) -> Floats:
-        """The rewards in Mbit/s to the power of kappa, per ms; of the shape of `seen`."""
+        """The rewards, in Mbit/s to the power of kappa, per ms. They have the shape of the
+        fields of `seen`.
+        """
         return reward(
             seen.throughput_Bps * BYTES_TO_MBIT, seen.loss_rate, seen.rtt_us * 1e-3,
             zeta=self._zeta, kappa=self._kappa,
@@ -80,7 +92,7 @@ class Eq1:
 
 
 def gaps(team: tuple[int, ...], means: Mapping[int, float]) -> dict[int, float]:
-    """The distance by which each arm is in the team or out of it (Eq. 5); empty where all arms are in."""
+    """The distance of each arm from the border of the team (Eq. 5); empty if all arms are in the team."""
     others = [mean for arm, mean in means.items() if arm not in team]
     if not others:
         return {}

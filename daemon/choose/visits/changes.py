@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of the paths to prefixes, found by ADWIN on the values of their visits.
+"""Finds changes of the paths to prefixes, with ADWIN on the values of the prefixes' visits.
 
-Each prefix with enough visits has a detector that looks for a change at every visit (A. Bifet and R. Gavaldà
-2007, Learning from Time-Changing Data with Adaptive Windowing). It takes one value per visit.
+A visit is a group of flows to a prefix that began near each other on one arm. Each prefix with enough visits
+has a detector, which looks for a change at every visit (A. Bifet and R. Gavaldà 2007, Learning from
+Time-Changing Data with Adaptive Windowing).
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.daemon.choose.change_detection import AdwinBank
 
 DETECTORS_MAX: Final = 16_384
-"""Detectors at a time. Each takes 2.1 KB, all of them 35 MB."""
+"""Largest number of detectors. A detector takes 2.1 KB, and all of them together 35 MB."""
 VISITS_MIN: Final = 20
-"""A prefix with fewer visits has no detector: its level is not yet settled."""
+"""Least number of visits with which a prefix has a detector. Before that its level has not settled."""
 DELTA: Final = 0.02
-"""ADWIN's δ. River's default of 0.002 finds a 2-fold change 16 visits later (docs/lab-notes/learner.md)."""
+"""ADWIN's δ. With river's default of 0.002, a 2-fold change is found 16 visits later
+(docs/lab-notes/learner.md).
+"""
 
 
 class Changes:
-    """The detectors of prefixes, made when they are first needed.
+    """The detectors of prefixes. Each is made when its prefix first needs it.
 
     Args:
-        most: detectors at a time. A prefix for which there is none left goes without.
+        most: largest number of detectors. When all are in use, further prefixes have none.
     """
 
     def __init__(self, most: int = DETECTORS_MAX) -> None:
@@ -40,20 +43,20 @@ class Changes:
         return int(np.count_nonzero(self._at >= 0))
 
     def grow(self, size: int) -> None:
-        """Have room for prefixes up to this number."""
+        """Make room for prefixes with numbers below `size`."""
         more = max(size - len(self._at), 0)
         self._at = np.concatenate([self._at, np.full(more, -1)])
 
     def update(self, prefixes: Ints, visits: Ints, values: Floats) -> Bools:
-        """Take in a visit of each of these prefixes: shape (m,) each.
+        """Take in one visit to each of m prefixes; each array has the shape (m,).
 
         Args:
-            prefixes: their numbers, each once.
-            visits: visits of each prefix so far.
-            values: the visits' values without the effects of their arms.
+            prefixes: numbers of the prefixes, each once.
+            visits: number of visits to each prefix so far.
+            values: values of the visits, without the effects of their arms.
 
         Returns:
-            Shape (m,): true where the path has changed.
+            True where the path has changed, shape (m,).
         """
         lacking = prefixes[(self._at[prefixes] < 0) & (visits >= VISITS_MIN)][: len(self._free)]
         self._at[lacking] = [self._free.pop() for _ in range(lacking.size)]
@@ -65,7 +68,7 @@ class Changes:
         return changed
 
     def forget(self, prefixes: Ints) -> None:
-        """Give up the detectors of these prefixes, each once."""
+        """Free the detectors of these prefixes, each named once."""
         at = self._at[prefixes]
         self._free.extend(at[at >= 0].tolist())
         self._at[prefixes] = -1

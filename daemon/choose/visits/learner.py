@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learner from flow to flow: visits in, a plan of arms and chances for each prefix out.
+"""The learner from flow to flow: it takes in visits, and plans an arm and a chance of trials for each prefix.
 
-It is conservative: flows run the decision's own choice until the lower bound of another arm's effect is
-above 0. The seldom trials of others are paid from a purse. Where a path has changed, old visits count for
-less, so that trials are worth their cost again. The same holds where an arm of the decision has starved.
+A visit is a group of flows to a prefix that began near each other on one arm. The decision is the daemon's
+usual policy. The incumbent of a prefix is the arm that its visits run, apart from trials of other arms.
 
-A single host of a prefix may be known by itself. The prefix's posterior is its prior then. It runs the
-prefix's incumbent, until its own visits show another arm to be better there.
+The learner is conservative: the incumbent is the decision's own choice, until the lower bound of another
+arm's effect is above 0. Trials are rare, and a budget limits their cost (`purse`). When a path has changed,
+old visits count for less, so that trials become worth their cost again. The same happens when an arm of the
+decision has starved.
+
+A single host of a prefix may get knowledge of its own. It starts from the posterior of the prefix, and runs
+the prefix's incumbent until its own visits show that another arm is better there.
 """
 
 from __future__ import annotations
@@ -26,36 +30,40 @@ from ltp_switcher.daemon.choose.visits.site import Site
 from ltp_switcher.errors import ArtifactError
 
 WIDER_S: Final = 10.0
-"""The wider level is taken anew after this time at the earliest."""
+"""Least time in seconds between two computations of the wider level, which is the mean over prefixes."""
 FIRST_TRIAL: Final = 3
-"""Visits of a prefix before its first trial (docs/lab-notes/learner.md)."""
+"""Number of visits to a prefix before its first trial (docs/lab-notes/learner.md)."""
 LEARN_FROM: Final = 1024
-"""Prefixes from which the others learn what paths say: with ten times as many, a step takes 16 ms longer."""
+"""Largest number of prefixes from which the effects of paths are learned. With ten times as many, a step
+takes 16 ms longer.
+"""
 CALM_S: Final = 600.0
-"""A surprise is news where none came in this time before it."""
+"""Time in seconds. A surprise counts if no other surprise came within this time before it."""
 BOUND: Final = 2.0
-"""Standard deviations between an effect and its lower bound: one in forty effects lies below."""
+"""Number of standard deviations between an effect and its lower bound. One in forty effects lies below the
+bound.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Visits that have ended, each an observation: arrays of one shape (m,)."""
+    """Visits that have ended. Each is one observation, and all arrays have the shape (m,)."""
 
     prefixes: Ints
-    """Numbers of prefixes, from 0 on."""
+    """Numbers of the prefixes, from 0 on."""
     arms: Ints
-    """Places in the learner's list of arms; 0 is the decision's own choice."""
+    """Indices into the learner's list of arms; 0 is the decision's own choice."""
     values: Floats
-    """Mean value of the visit's flows by their information."""
+    """Mean value of the visit's flows, weighted by their information."""
     information: Floats
     flows: Floats
-    """Number of flows."""
+    """Number of flows in the visit."""
     ended_s: Floats
     incumbents: Ints | None = None
-    """The arms of the plans by which the visits drew; None for those of the present plans."""
+    """The incumbents of the plans under which the visits drew their arms; None for the present plans."""
 
     def take(self, chosen: Ints) -> Visits:
-        """Some of them, by their places."""
+        """Return the visits at these indices."""
         return Visits(
             self.prefixes[chosen], self.arms[chosen], self.values[chosen], self.information[chosen],
             self.flows[chosen], self.ended_s[chosen],
@@ -65,22 +73,22 @@ class Visits:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The arms of m prefixes until the next plan: places in the learner's list of arms, shape (m,) each."""
+    """The arms of m prefixes until the next plan, as indices into the learner's list of arms, shape (m,)."""
 
     incumbents: Ints
     trials: Ints
     chances: Floats
-    """The chance that a visit runs its trial and not the incumbent."""
+    """The chance that a visit runs the trial arm instead of the incumbent, shape (m,)."""
 
 
 class Learner:
-    """The effects of k arms on n prefixes, learned from visits. The first arm is the decision's own choice.
+    """Learns the effects of k arms on n prefixes from visits. The first arm is the decision's own choice.
 
     Args:
-        arms: their number k.
+        arms: number k of arms.
         noise: the variances of the model.
-        detects: whether changes of paths are looked for.
-        first_trial: visits of a prefix before its first trial.
+        detects: whether to look for changes of paths.
+        first_trial: number of visits to a prefix before its first trial.
     """
 
     def __init__(
@@ -103,7 +111,7 @@ class Learner:
         """Learn from visits, in their order, and enter the trials among them in the ledger.
 
         Returns:
-            The prefixes whose paths have changed, one for each visit that showed it.
+            The prefixes whose paths have changed. A prefix is named once for each visit that showed a change.
         """
         self._grow(visits.prefixes)
         changed = [self._observe_one_each(visits.take(each)) for each in _one_each(visits.prefixes)]
@@ -157,18 +165,18 @@ class Learner:
         return changed
 
     def surprise(self, prefixes: Ints, now_s: float) -> Ints:
-        """Take in that the decision's own choice earned less on prefixes than other arms have shown.
+        """Note that the decision's own choice earned less on prefixes than other arms have shown.
 
-        The value of that choice is unsure again, so that trials of other arms are worth more. Where it
-        happens again and again, trials have told what there is to know: so it counts after a calm time only.
-        Where another arm is the incumbent, the decision has no say, and nothing changes.
+        The value of this choice becomes unsure again, so that trials of other arms are worth more. If
+        surprises follow each other within `CALM_S`, only the first one counts: the trials after it have told
+        enough. A surprise changes nothing on a prefix whose incumbent is another arm.
 
         Args:
-            prefixes: their numbers, each once, shape (m,).
+            prefixes: numbers of the prefixes, each once, shape (m,).
             now_s: time, s.
 
         Returns:
-            The prefixes among them whose exploration opens.
+            The prefixes on which the surprise counts.
         """
         self._grow(prefixes)
         news = now_s - self._surprised_s[prefixes] >= CALM_S
@@ -179,9 +187,9 @@ class Learner:
         return opened
 
     def expected(self, prefixes: Ints, now_s: float, incumbents: Ints | None = None) -> Floats:
-        """The values that are expected of visits to these prefixes under their incumbents, shape (m,).
+        """The expected values of visits to these prefixes under their incumbents, shape (m,).
 
-        incumbents: others than those of the present plans, shape (m,).
+        `incumbents`, shape (m,), replaces the incumbents of the present plans.
         """
         incumbents = self._incumbents[prefixes] if incumbents is None else incumbents
         effects = self.effects(prefixes, now_s)
@@ -195,7 +203,9 @@ class Learner:
         return self._mixture(prefixes, now_s).effects
 
     def join(self, hosts: Ints, prefixes: Ints) -> None:
-        """Begin to know single hosts of these prefixes by themselves: numbers of both, shape (m,)."""
+        """Begin to learn about single hosts. `hosts` and `prefixes` are numbers, shape (m,); `hosts[i]` is in
+        `prefixes[i]`.
+        """
         self._grow(np.concatenate([hosts, prefixes]))
         self._parents[hosts] = prefixes
 
@@ -218,12 +228,12 @@ class Learner:
         return self.posteriors.mixture(prefixes, prior, now_s, others)
 
     def tell(self, prefixes: Ints, effects: Effects, hosts: Ints, now_s: float) -> None:
-        """Take over what other hosts know of prefixes; see `Site.tell`."""
+        """Take over the knowledge of other hosts about prefixes; see `Site.tell`."""
         self._grow(prefixes)
         self.site.tell(prefixes, effects, hosts, now_s)
 
     def tell_paths(self, prefixes: Ints, numbers: Floats) -> None:
-        """Take in the numbers of flows' paths; see `Paths.tell`."""
+        """Take in the numbers that describe flows' paths; see `Paths.tell`."""
         self._grow(prefixes)
         self.paths.tell(prefixes, numbers)
 
@@ -236,7 +246,10 @@ class Learner:
         self.paths.learn(self._wider, known, told, self.posteriors.noise.between)
 
     def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
-        """The arms and chances of prefixes, each once, of which at most so many flows may be in trials."""
+        """Plan the arms and chances of prefixes, each named once.
+
+        `flows` is the largest number of flows of each prefix that may be in trials at a time, shape (m,).
+        """
         self._grow(prefixes)
         if not 0.0 <= now_s - self._wider_s < WIDER_S:
             self._widen(now_s)
@@ -270,7 +283,7 @@ class Learner:
         return self._incumbents[prefixes]
 
     def forget(self, prefixes: Ints) -> None:
-        """Know nothing of these prefixes any more. What was earned and spent on them stays in the ledger."""
+        """Forget all that is known of these prefixes. Their earnings and costs stay in the ledger."""
         self._grow(prefixes)
         self.posteriors.forget(prefixes)
         self.purse.forget(prefixes)
@@ -283,14 +296,16 @@ class Learner:
         self._parents[prefixes] = -1
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that was learned but for hosts' prefixes, detectors and surprises: arrays that may be kept."""
+        """The learned state, as arrays that the caller may keep. It leaves out single hosts, detectors and
+        surprises.
+        """
         return {
             **self.posteriors.state(), **self.purse.state(), **self.site.state(), **self.paths.state(),
             "incumbents": self._incumbents.copy(),
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `state`. Raises `ArtifactError` where it does not fit."""
+        """Take over the result of `state`. Raises `ArtifactError` if it does not fit."""
         incumbents = np.asarray(arrays["incumbents"], np.int64)
         size, arms = len(incumbents), self.posteriors.arms
         if incumbents.shape != (size,) or not ((incumbents >= 0) & (incumbents < arms)).all():

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LinUCB on the numbers of paths: the prior of the effects on a prefix, before it has had any trial.
+"""LinUCB on the numbers of paths: the prior of the effects on a prefix, before the prefix has had a trial.
 
-An arm's effect on a prefix is the wider level's, plus a linear function of the eight numbers of the path
-(`choose.path.model`), plus the spread between prefixes. The function comes from the prefixes that know their
-effects (L. Li et al. 2010, disjoint LinUCB). They weigh as in the wider level, and none may claim more than
-`CLAIM`. The width of LinUCB becomes a variance: where a path is unlike all that were tried, its effects are
-unsure, and a trial there teaches more. Where the data do not show that effects depend on the paths, the
-function counts for little (J. A. Hoeting et al. 1999, Bayesian Model Averaging).
+An arm's effect on a prefix is the sum of three parts: the mean over all prefixes (the wider level), a linear
+function of the eight numbers of the path (`choose.path.model`), and the spread between prefixes. The function
+is fitted to the prefixes that know their effects (L. Li et al. 2010, disjoint LinUCB). These prefixes weigh
+as in the wider level, and none may claim an effect of more than `CLAIM`. The width of LinUCB becomes a
+variance. So the effects are unsure on a path unlike all others, and a trial there teaches more. If the data
+do not show that effects depend on the paths, the function counts for little (J. A. Hoeting et al. 1999,
+Bayesian Model Averaging).
 """
 
 from __future__ import annotations
@@ -24,23 +25,29 @@ from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.errors import ArtifactError
 
 RIDGE: Final = 8.0
-"""Certainty of each weight before any data: a number off by one scale changes an effect by about 0.35."""
+"""Certainty of each weight before any data. With it, a number that is off by one scale changes an effect by
+about 0.35.
+"""
 DEPENDS: Final = 0.2
-"""Chance before any data that the effects of an arm depend on the paths."""
+"""Probability, before any data, that the effects of an arm depend on the paths."""
 CLAIM: Final = 1.5
-"""Largest effect beside that of the wider level which a prefix may claim for others."""
+"""Largest difference from the wider level's effect that one prefix may claim for others."""
 MEMORY: Final = 50.0
-"""Times after which the numbers of a prefix are those that were told last."""
+"""Number of flows over which the numbers of a prefix are a mean. Older flows fade."""
 UNUSUAL: Final = 3.0
-"""Scales from the middle of all prefixes, beyond which a number counts as so far."""
+"""Largest distance of a number from the median of all prefixes, in scales. Larger distances count as this
+one.
+"""
 _LEAST: Final = np.array([1.0, 0.02, 1.0, 1.0, 1.0, 1e-4, 100.0, 0.02])
-"""Added to each number before its logarithm, as some may be 0: in the number's unit."""
+"""A constant that is added to each number before its logarithm, in the number's unit, because numbers may be
+0.
+"""
 _TO_DEVIATION: Final = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
+"""Ratio of the standard deviation to the median absolute deviation, for a normal distribution."""
 
 
 class Paths:
-    """The numbers of the paths to n prefixes, and what they say of k arms."""
+    """The numbers of the paths to n prefixes, and the effects of k arms that follow from them."""
 
     def __init__(self, arms: int) -> None:
         self.arms = arms
@@ -55,14 +62,16 @@ class Paths:
         return len(self._sum)
 
     def grow(self, size: int) -> None:
-        """Have room for prefixes up to this number."""
+        """Make room for prefixes with numbers below `size`."""
         more = np.zeros((max(size - len(self), 0), len(Number)))
         self._sum, self._count = np.concatenate([self._sum, more]), np.concatenate([self._count, more])
 
     def tell(self, prefixes: Ints, numbers: Floats) -> None:
-        """Take in the numbers of the paths of flows to these prefixes, each perhaps more than once.
+        """Take in the numbers that describe the paths of m flows. A prefix may appear more than once.
 
-        numbers: in the order of `Number`, shape (m, numbers); NaN where not observed.
+        Args:
+            prefixes: number of each flow's prefix, shape (m,).
+            numbers: the numbers in the order of `Number`, shape (m, numbers); NaN if not observed.
         """
         seen = ~np.isnan(numbers)
         logs = np.log(np.where(seen, np.maximum(numbers, 0.0), 0.0) + _LEAST)
@@ -73,14 +82,14 @@ class Paths:
         self._sum[prefixes], self._count[prefixes] = self._sum[prefixes] * keep, self._count[prefixes] * keep
 
     def learn(self, wider: Effects, known: Effects, prefixes: Ints, between: float) -> None:
-        """Fit the functions anew.
+        """Fit the linear functions anew.
 
         Args:
             wider: effects of the wider level, shape (1, arms).
-            known: effects by the prefixes' own visits alone, shape (m, arms), with a variance of infinity
-                where no visit tells of the arm.
-            prefixes: their numbers, shape (m,).
-            between: spread of an effect between prefixes.
+            known: effects by the prefixes' own visits alone, shape (m, arms). The variance is infinite if no
+                visit ran the arm.
+            prefixes: numbers of the prefixes, shape (m,).
+            between: variance of an effect between prefixes.
         """
         logs = self._logs(prefixes)
         if not np.isfinite(logs).any():
@@ -104,7 +113,9 @@ class Paths:
         self._share[0] = 0.0
 
     def prior(self, prefixes: Ints, wider: Effects) -> Effects:
-        """The effects that are expected of these prefixes by the wider level and their paths: (m, arms)."""
+        """The expected effects on these prefixes, from the wider level and the prefixes' paths, shape (m,
+        arms).
+        """
         mean, variance = (np.repeat(part, len(prefixes), axis=0) for part in (wider.mean, wider.variance))
         if self._share.any():
             z, slots = self._z(self._logs(prefixes)), np.zeros(len(prefixes), np.int64)
@@ -115,15 +126,15 @@ class Paths:
         return Effects(mean, variance)
 
     def forget(self, prefixes: Ints) -> None:
-        """Know nothing of these paths."""
+        """Forget the numbers of these prefixes' paths."""
         self._sum[prefixes] = self._count[prefixes] = 0.0
 
     def state(self) -> dict[str, np.ndarray]:
-        """The numbers, as arrays that the caller may keep: n rows each."""
+        """The numbers, as arrays with n rows that the caller may keep."""
         return {"path_sum": self._sum.copy(), "path_count": self._count.copy()}
 
     def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
-        """Take over the result of `state` for so many prefixes. Raises `ArtifactError` if it does not fit."""
+        """Take over the result of `state` for `size` prefixes. Raises `ArtifactError` if it does not fit."""
         taken = {name: np.array(arrays[name], float) for name in self.state()}
         for name, array in taken.items():
             if array.shape != (size, len(Number)) or not np.isfinite(array).all():

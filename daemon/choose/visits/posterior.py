@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The posterior of the arms of every prefix: how much more each is worth than the decision's own choice.
+"""The posterior of the arms on every prefix: how much more each arm is worth than the decision's own choice.
 
 A visit is one observation y = level + effect[arm] + noise, in the logarithm of the reward. All arms share the
-level of the path, which moves by itself. The effect of arm 0, the decision's own, is 0. So only differences
-between arms that ran on one path near each other in time say something. Level and effects of a prefix are a
-Gaussian that a Kalman filter keeps. Between visits the variances of all of them grow (a random walk), so that
-old visits count for less and less. Paths differ in their noise by a factor of ten. So each prefix has a
-factor of its own on the noise, and learns it from how far its visits lie from the expected values.
+level of the path, which drifts. Arm 0 is the decision's own choice, and its effect is 0. So only differences
+between arms that ran on one path near each other in time carry information. A Kalman filter keeps a Gaussian
+over the level and the effects of each prefix. Between visits all variances grow (a random walk), so that old
+visits count for less and less. The noise of paths differs by a factor of ten. So each prefix has its own
+factor on the noise, and learns it from the distances between its visits and the expected values.
 
-A prefix of which little is known takes the effects of its wider level as its prior: a random-effects mean of
-the prefixes below it, trimmed at both ends. There each prefix weighs no more than one that is perfectly
-known, so no prefix can speak for the others. Most prefixes are near that mean, and a few are far off. So the
-prior is a mixture of a narrow and a wide normal distribution, and data tell from which one an effect is.
+A prefix with few visits takes the effects of its wider level as its prior. The wider level is a
+random-effects mean over the prefixes below it, trimmed at both ends. In this mean no prefix weighs more than
+one that is perfectly known, so no prefix can speak for the others. Most prefixes are near the mean, and a few
+are far off. So the prior is a mixture of a narrow and a wide normal distribution, and data show to which of
+the two an effect belongs.
 
 A. Gelman and J. Hill, Data Analysis Using Regression and Multilevel/Hierarchical Models, chapter 12 (partial
 pooling); R. E. Kalman 1960 (the filter).
@@ -30,88 +31,93 @@ from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.errors import ArtifactError
 
 _DIFFUSE: Final = 100.0
-"""Variance of an effect of which no data tells."""
+"""Variance of an effect about which there are no data."""
 _LEAST_TOLD: Final = 1e-3
-"""Certainty of an effect, one over its variance, from which on data tell of it."""
+"""Least certainty, one over the variance, with which an effect counts as known from data."""
 _FACTOR_MAX: Final = 100.0
-"""Largest noise that a single visit may tell of, over the usual one."""
+"""Largest factor on the usual noise that a single visit can show."""
 _MEMORY: Final = 200.0
-"""Visits after which a prefix's noise is learned from the newest ones alone."""
+"""Number of visits over which a prefix's noise is a mean. Older visits fade."""
 _LEVEL: Final = 25.0
 """Variance of a path's level before its first visit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The variances of the model, in the logarithm of the reward."""
+    """The variances of the model, for the logarithm of the reward."""
 
     visit: float = 0.09
-    """Noise of a visit that says everything, about its arm's mean on the path."""
+    """Variance of a visit around its arm's mean on the path, for a visit with unlimited information."""
     flow: float = 0.25
-    """Added to it by a visit whose flows say as much as one long flow; half of it with two."""
+    """Further variance of a visit with the information of one long flow. With two such flows it is half as
+    large.
+    """
     level_per_s: float = 1e-3
-    """Growth of the level's variance."""
+    """Growth of the level's variance, per second."""
     effect_per_s: float = 1e-6
-    """Growth of each effect's variance."""
+    """Growth of each effect's variance, per second."""
     between: float = 0.25
-    """Spread of an effect between the prefixes of a wider level, where they are alike."""
+    """Variance of an effect between prefixes of a wider level that are alike."""
     far: float = 1.5
-    """Spread of the effects that are unlike those of other prefixes."""
+    """Variance of the effects that are unlike the effects of other prefixes."""
     far_share: float = 0.2
-    """Share of effects that are unlike those of other prefixes."""
+    """Share of the effects that are unlike the effects of other prefixes."""
     host_between: float = 0.02
-    """Spread of an effect between the hosts of a prefix, where they are alike."""
+    """Variance of an effect between hosts of a prefix that are alike."""
     host_far_share: float = 0.02
-    """Share of a host's effects that are unlike those of its prefix."""
+    """Share of a host's effects that are unlike the effects of its prefix."""
     visits: float = 8.0
-    """Visits that a prefix needs to know its own noise as well as it knows the usual one."""
+    """Number of visits after which a prefix's own noise weighs as much as the usual noise."""
     trim: float = 0.1
     """Share of the prefixes that the mean of a wider level leaves out at each end."""
     changed_level: float = 1.0
     """Growth of the level's variance when the path has changed."""
     changed_effect: float = 0.25
-    """Growth of each effect's variance when the path has changed, and when the self-check has left an arm. It
-    makes an effect as unsure as before the first visit to a prefix."""
+    """Growth of each effect's variance when the path has changed, or when the self-check has left an arm.
+    After it an effect is as unsure as before the first visit to a prefix.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Normal posteriors of the effects of n prefixes. Arm 0, the decision's own, has mean and variance 0."""
+    """Normal posteriors of the effects on n prefixes. Arm 0, the decision's own choice, has mean and variance
+    0.
+    """
 
     mean: Floats
-    """Shape (n, arms)."""
+    """Means, shape (n, arms)."""
     variance: Floats
-    """Shape (n, arms)."""
+    """Variances, shape (n, arms)."""
 
     def take(self, chosen: Ints | Bools) -> Effects:
-        """Take the effects of some prefixes, by their places or by a mask."""
+        """Return the effects of some prefixes, given by indices or by a mask."""
         return Effects(self.mean[chosen], self.variance[chosen])
 
     def but(self, places: Ints, others: Effects) -> Effects:
-        """Put `others` at these places, shape (m,), into a copy."""
+        """Return a copy with `others` at the indices `places`, shape (m,)."""
         return Effects(_but(self.mean, places, others.mean), _but(self.variance, places, others.variance))
 
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The posteriors of effects that may be like those of other prefixes or unlike them."""
+    """The posteriors of effects that may be like the effects of other prefixes, or unlike them."""
 
     near: Effects
-    """If they are like the others."""
+    """The posteriors if the effects are like those of other prefixes."""
     far: Effects
     far_share: Floats
-    """Chance that an effect is unlike the others, shape (n, arms)."""
+    """Probability that an effect is unlike the others, shape (n, arms)."""
 
     @property
     def effects(self) -> Effects:
-        """The normal posteriors of the same mean and variance."""
+        """The normal posteriors with the mean and the variance of the mixture."""
         share, apart = self.far_share, self.far.mean - self.near.mean
         between = self.far.variance - self.near.variance
         variance = self.near.variance + share * between + share * (1.0 - share) * apart**2
         return Effects(self.near.mean + share * apart, variance)
 
     def but(self, places: Ints, others: Mixture) -> Mixture:
-        """Put `others` at these places, shape (m,), into a copy."""
+        """Return a copy with `others` at the indices `places`, shape (m,)."""
         near, far, share = (
             self.near.but(places, others.near),
             self.far.but(places, others.far),
@@ -121,10 +127,10 @@ class Mixture:
 
 
 class Posteriors:
-    """Level and effects of n prefixes (or hosts), each a Gaussian of its own.
+    """Levels and effects of n prefixes or hosts. Each has a Gaussian of its own.
 
     Args:
-        arms: number of arms, with the decision's own.
+        arms: number of arms, including the decision's own choice.
         noise: the variances of the model.
     """
 
@@ -145,7 +151,7 @@ class Posteriors:
         return len(self.visits)
 
     def grow(self, size: int) -> None:
-        """Have room for prefixes up to this number; new ones know nothing."""
+        """Make room for prefixes with numbers below `size`. Nothing is known about new ones."""
         more = size - len(self)
         if more <= 0:
             return
@@ -159,17 +165,17 @@ class Posteriors:
     def observe(
         self, prefixes: Ints, arms: Ints, values: Floats, information: Floats, now_s: Floats
     ) -> Floats:
-        """Take in one visit of each of these prefixes, all different: shape (m,) each.
+        """Take in one visit to each of m prefixes. All arrays have the shape (m,).
 
         Args:
-            prefixes: numbers from 0 on, each once.
-            arms: the arm that each visit drew, 0 for the decision's own.
-            values: mean value of the visit's flows, by their information.
+            prefixes: numbers of the prefixes, from 0 on, each once.
+            arms: the arm that each visit drew; 0 for the decision's own choice.
+            values: mean value of the visit's flows, weighted by their information.
             information: sum of the flows' information, above 0.
             now_s: time of the visit's end, s.
 
         Returns:
-            The values without the effects of their arms, shape (m,). They tell of the level alone.
+            The values without the effects of their arms, shape (m,). They depend on the level alone.
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
         mean = self._mean[prefixes]
@@ -191,7 +197,7 @@ class Posteriors:
         return levels
 
     def fade(self, prefixes: Ints) -> None:
-        """Let old visits of these prefixes count for less: their paths have changed."""
+        """Let old visits to these prefixes count for less, because the paths have changed."""
         places = np.arange(self.arms)
         growth = np.full(self.arms, self.noise.changed_effect)
         growth[0] = self.noise.changed_level
@@ -202,11 +208,11 @@ class Posteriors:
         self._covariance[prefixes] = covariance
 
     def doubt(self, prefixes: Ints, arms: Ints) -> None:
-        """Let the value of one arm of each of these prefixes be unsure again: shape (m,) each.
+        """Make the value of one arm on each of m prefixes unsure again. The arrays have the shape (m,).
 
-        A value is level + effect, and those of the other arms stay as they are. So where the arm is the
-        decision's own, the level and all effects move against each other, and the next visits of the
-        decision tell of both. What is wholly unknown does not become more so.
+        A value is level + effect, and the values of all other arms stay as they are. If the arm is the
+        decision's own choice, the level therefore moves against all effects, and the next visits of the
+        decision tell about both. A value about which nothing is known does not become less sure.
         """
         covariance, rows = self._covariance[prefixes], np.arange(len(prefixes))
         along = np.zeros((len(prefixes), self.arms))
@@ -236,8 +242,8 @@ class Posteriors:
     def levels(self, prefixes: Ints, effects: Effects, now_s: float) -> Floats:
         """The expected values of visits under the decision's own choice, shape (m,).
 
-        effects: what the arms' effects are thought to be, shape (m, arms). Visits of an arm tell of the sum
-            of level and effect. So where the effect is thought to be smaller, the level is higher.
+        `effects` has the present estimates of the arms' effects, shape (m, arms). Visits of an arm show the
+        sum of level and effect. So if an effect is thought to be smaller, the level is higher.
         """
         covariance = self._aged(prefixes, np.full(len(prefixes), now_s))
         moved = (effects.mean - self._mean[prefixes])[:, 1:, None]
@@ -246,9 +252,9 @@ class Posteriors:
         return found
 
     def known(self, prefixes: Ints, now_s: float) -> Effects:
-        """The effects of prefixes (shape (m,)) by their own visits alone: shape (m, arms).
+        """The effects on prefixes by their own visits alone, shape (m, arms).
 
-        A variance of infinity means that no visit tells of the arm.
+        The variance is infinite if no visit ran the arm.
         """
         spreads = self._variances(prefixes, np.full(len(prefixes), now_s))
         told = 1.0 / spreads - 1.0 / _DIFFUSE
@@ -260,7 +266,7 @@ class Posteriors:
         return Effects(mean, variance)
 
     def effects(self, prefixes: Ints, prior: Effects, now_s: float, others: Effects | None = None) -> Effects:
-        """`mixture` as normal posteriors."""
+        """Return the result of `mixture` as normal posteriors."""
         return self.mixture(prefixes, prior, now_s, others).effects
 
     def mixture(
@@ -272,18 +278,19 @@ class Posteriors:
         *,
         hosts: bool = False,
     ) -> Mixture:
-        """The effects of prefixes (shape (m,)) by their own visits and `prior`, which is of shape (m, arms).
+        """The effects on m prefixes, by their own visits and the prior.
 
-        The prior's variance is that of the wider level's mean, to which the spread between prefixes is added.
-        A prefix is unlike the others as a whole or in one arm, and its data tell. What they say of some arms
-        may make the others likelier to be unlike, but never less likely: each arm has its own chance, too.
+        The prior's variance is the variance of the wider level's mean; the spread between prefixes is added
+        here. A prefix can be unlike the others as a whole, or in one arm, and its data show which. The data
+        of some arms can make it more likely that the other arms are unlike, too, but never less likely,
+        because each arm has a probability of its own.
 
         Args:
-            prefixes: their numbers.
-            prior: of the level above.
+            prefixes: numbers of the prefixes, shape (m,).
+            prior: effects of the level above, shape (m, arms).
             now_s: time, s.
-            others: evidence of other hosts beside it, shape (m, arms), with a variance of infinity for none.
-            hosts: whether these are single hosts, and the prior is their prefixes'.
+            others: evidence of other hosts, shape (m, arms). The variance is infinite where there is none.
+            hosts: true if these are single hosts, and the prior comes from their prefixes.
         """
         noise = self.noise
         between = noise.host_between if hosts else noise.between
@@ -317,15 +324,15 @@ class Posteriors:
         return Mixture(near, far, np.concatenate([np.zeros((len(prefixes), 1)), share], 1))
 
     def visit_noise(self, prefixes: Ints) -> Floats:
-        """Variance of the noise of a visit with a single long flow, shape (m,)."""
+        """Variance of the noise of a visit that has a single long flow, shape (m,)."""
         noise: Floats = self._factor[prefixes] * (self.noise.visit + self.noise.flow)
         return noise
 
     def wider(self, now_s: float, among: Ints | None = None) -> Effects:
-        """The effects of the level above, shape (1, arms): a trimmed mean over the prefixes that know any.
+        """The effects of the level above, shape (1, arms): a trimmed mean over the prefixes with visits.
 
-        A prefix weighs 1 / (its variance + the variance between prefixes).
-        among: the prefixes that count; None for all that had a visit.
+        A prefix weighs 1 / (its variance + the variance between prefixes). `among` has the numbers of the
+        prefixes that count; None stands for all prefixes with a visit.
         """
         known = np.flatnonzero(self.visits) if among is None else among
         mean, variance = np.zeros((1, self.arms)), np.zeros((1, self.arms))
@@ -348,7 +355,7 @@ class Posteriors:
         return Effects(mean, variance)
 
     def forget(self, prefixes: Ints) -> None:
-        """Know as little of these prefixes as of new ones."""
+        """Forget these prefixes, so that they are like new ones."""
         self._mean[prefixes] = 0.0
         self._covariance[prefixes] = self._begin
         self._seen_s[prefixes] = np.nan
@@ -357,7 +364,7 @@ class Posteriors:
         self.visits[prefixes] = 0
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that is known, as arrays that the caller may keep: n rows each."""
+        """All knowledge, as arrays with n rows that the caller may keep."""
         return {
             "mean": self._mean.copy(),
             "covariance": self._covariance.copy(),
@@ -368,7 +375,7 @@ class Posteriors:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
-        """Take over the result of `state` for so many prefixes. Raises `ArtifactError` if it does not fit."""
+        """Take over the result of `state` for `size` prefixes. Raises `ArtifactError` if it does not fit."""
         shapes = {"mean": (size, self.arms), "covariance": (size, self.arms, self.arms)}
         taken = {name: np.array(arrays[name], float) for name in self.state()}
         for name, array in taken.items():

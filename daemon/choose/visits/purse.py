@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The purse of the trials: its income, its ledger, and the trials on which it is spent.
+"""The purse: the budget of trials. It has an income, a ledger, and a rule for its spending.
 
-The unit is the reward of one flow under the incumbent, the arm that flows to the prefix run without a trial.
-Each flow pays a share of it in. A trial costs, for each of its flows, the logarithm of the incumbent's reward
-over the flow's own. Where a trial gains, the cost is below 0, and the gain pays in.
+A visit is a group of flows to a prefix that began near each other on one arm. The incumbent is the arm that
+flows to the prefix run without a trial. The unit of the purse is the reward of one flow under the incumbent.
+Each flow pays a share of this unit in. Each flow of a trial costs the logarithm of the incumbent's reward
+over the flow's own reward. If the trial gains, this cost is below 0, and the gain pays in.
 
-The logarithm costs a loss of reward never less than it was, for -x >= 1 - exp(x), and noise in x cancels in
-its sum. A flow can lose no more than the reward of one flow. So no flow costs more than that. None pays in
-more either, or else noise would pay in.
+The logarithm never counts a loss of reward too low, because -x >= 1 - exp(x), and noise in x cancels in the
+sum. A flow can lose at most the reward of one flow, so a flow costs at most that. A flow also pays in at most
+that, or else noise would pay in.
 
-The purses of the server and of the prefix must hold the worst case of a trial before it may be drawn. It is
-set aside for the time of a visit. A prefix that has had a visit may go ahead by the worst case of two trials:
-without that, a server with few prefixes waits for a hundred visits, however bad its decision. The bounds are:
+The purses of the server and of the prefix must hold the worst case of a trial before the trial may be drawn.
+This amount is set aside for the time of a visit. A prefix that has had a visit may overdraw by the worst case
+of two trials. Without that, a server with few prefixes would wait for a hundred visits, however bad its
+decision. The bounds are:
 
 - spent on a prefix <= max(3 % of the reward of its flows, the reward of two of its largest visits);
 - spent on all <= max(1 % of the reward of all flows, the reward of two of the largest visits).
 
-With visits of one size, the shares alone count from the 67th visit to the prefix on, and from the 200th in
-all. This holds as long as no more flows come than were expected.
+With visits of one size, the shares alone count from the 67th visit to the prefix on, and from the 200th visit
+in all. This holds as long as no more flows come than were expected.
 """
 
 from __future__ import annotations
@@ -33,22 +35,25 @@ from ltp_switcher.daemon.choose.visits.posterior import Mixture
 from ltp_switcher.errors import ArtifactError
 
 SERVER_SHARE: Final = 0.01
-"""Share of all flows' reward that trials may cost."""
+"""Largest share of all flows' reward that trials may cost."""
 PREFIX_SHARE: Final = 0.03
-"""Share of the reward of a prefix's flows that its own trials may cost."""
+"""Largest share of the reward of a prefix's flows that the prefix's trials may cost."""
 AHEAD: Final = 2.0
-"""Trials whose worst case may be spent before it is earned (docs/lab-notes/learner.md)."""
+"""Number of trials whose worst case may be spent before it is earned (docs/lab-notes/learner.md)."""
 CHANCE: Final = 0.48
-"""Chance that a visit is a trial, where there is money for one. It stays below one half: by that the seldom
-lot is known as the trial (`step/learning/lots.py`)."""
+"""Chance that a visit is a trial, if there is money for one. It stays below one half, because the rarer lot
+is taken for the trial (`step/learning/lots.py`).
+"""
 WORST: Final = 1.0
-"""Most that a flow of a trial costs: all of the reward of one flow. As much at most it pays in."""
+"""Largest cost of a flow in a trial: the whole reward of one flow. A flow's gain counts up to this amount,
+too.
+"""
 ASIDE_S: Final = 60.0
-"""Time for which money stays set aside: a visit lasts no longer."""
+"""Time in seconds for which money stays set aside. No visit lasts longer."""
 WORTH: Final = 0.03
-"""Least worth of a trial for its cost. A trial teaches for many visits, but not for ever."""
+"""Least worth of a trial per unit of its cost. A trial teaches for many visits, but not for ever."""
 _LEAST_COST: Final = 1e-3
-"""Least expected cost of a trial's flow, so that a trial which surely gains is not without bound."""
+"""Least expected cost of a flow in a trial. It bounds the worth per cost of a trial that surely gains."""
 
 
 class Purse:
@@ -65,7 +70,7 @@ class Purse:
         """Flows of the prefixes that were forgotten, and the cost of their trials."""
 
     def grow(self, size: int) -> None:
-        """Have room for prefixes up to this number."""
+        """Make room for prefixes with numbers below `size`."""
         more = max(size - len(self.flows), 0)
         self.flows = np.concatenate([self.flows, np.zeros(more)])
         self.spent = np.concatenate([self.spent, np.zeros(more)])
@@ -74,7 +79,7 @@ class Purse:
 
     @property
     def balance(self) -> float:
-        """Free balance of the server's purse, in flows' rewards; below 0 where trials are not yet earned."""
+        """Free balance of the server's purse, in flows' rewards; below 0 while trials are paid ahead."""
         return SERVER_SHARE * self.totals[0] - self._out
 
     @property
@@ -85,7 +90,7 @@ class Purse:
 
     @property
     def totals(self) -> tuple[float, float]:
-        """All flows so far, and the cost of all trials, less their gains."""
+        """Number of all flows so far, and the net cost of all trials."""
         flows, spent = self._forgotten.tolist()
         return flows + float(self.flows.sum()), spent + float(self.spent.sum())
 
@@ -95,11 +100,11 @@ class Purse:
         return self.totals[1] + float(self._aside.sum())
 
     def balances(self, prefixes: Ints) -> Floats:
-        """Balance of each prefix's own purse, with what is set aside: shape (m,)."""
+        """Balance of each prefix's own purse, including the amounts set aside, shape (m,)."""
         return PREFIX_SHARE * self.flows[prefixes] - self.spent[prefixes]
 
     def forget(self, prefixes: Ints) -> None:
-        """These prefixes begin anew; the server's purse keeps what they have earned and spent."""
+        """Start the purses of these prefixes anew. The server's purse keeps their earnings and costs."""
         self._forgotten += self.flows[prefixes].sum(), self.spent[prefixes].sum()
         self.flows[prefixes] = self.spent[prefixes] = self._aside[prefixes] = 0.0
 
@@ -110,7 +115,7 @@ class Purse:
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
-        """Take over the result of `state` for so many prefixes. Raises `ArtifactError` if it does not fit."""
+        """Take over the result of `state` for `size` prefixes. Raises `ArtifactError` if it does not fit."""
         flows, spent, forgotten = (np.array(arrays[name], float) for name in self.state())
         if flows.shape != (size,) or spent.shape != (size,) or forgotten.shape != (2,):
             raise ArtifactError(f"the ledger does not fit {size} prefixes")
@@ -120,23 +125,28 @@ class Purse:
         self._aside, self._aside_s = np.zeros(size), np.zeros(size)
 
     def earn(self, prefixes: Ints, flows: Floats) -> None:
-        """Take in the flows of visits that have ended, trials and others: shape (m,) each."""
+        """Take in the flows of visits that have ended, with and without trials. The arrays have the shape
+        (m,).
+        """
         np.add.at(self.flows, prefixes, flows)
 
     def settle(self, prefixes: Ints, flows: Floats, effects: Floats) -> None:
-        """Enter trials in the ledger: shape (m,) each. effects: trial less incumbent, log of the reward."""
+        """Enter trials in the ledger. The arrays have the shape (m,).
+
+        `effects` are differences of the logarithm of the reward: trial less incumbent.
+        """
         np.add.at(self.spent, prefixes, flows * np.clip(-effects, -WORST, WORST))
 
     def chances(self, prefixes: Ints, worths: Floats, flows: Floats, now_s: float) -> Floats:
         """The chance that a visit to each of these prefixes is a trial, shape (m,).
 
-        Money goes first where a trial is worth most, over all flows to come, for its cost. A chance of 0
-        means that there is no money for the prefix.
+        Money goes first to the trials that are worth most for their cost, counted over all flows to come. A
+        chance of 0 means that there is no money for the prefix.
 
         Args:
-            prefixes: their numbers, each once, shape (m,).
-            worths: what their trials are worth for their cost, shape (m,); see `best_trials`.
-            flows: most flows of each prefix that may be in trials at a time, shape (m,).
+            prefixes: numbers of the prefixes, each once, shape (m,).
+            worths: worth of each prefix's trial for its cost, shape (m,); see `best_trials`.
+            flows: largest number of flows of each prefix that may be in trials at a time, shape (m,).
             now_s: time, s.
         """
         self._aside[now_s - self._aside_s >= ASIDE_S] = 0.0
@@ -157,16 +167,18 @@ class Purse:
 
 
 def best_trials(found: Mixture, incumbents: Ints, noise: Floats) -> tuple[Ints, Floats]:
-    """The arm that each prefix tries next, and the worth of this trial for its cost: shape (m,) each.
+    """Return the arm that each prefix tries next, and the worth of this trial for its cost, each of shape
+    (m,).
 
-    The gain of a trial is how much more the arm that seems best is expected to earn once the trial has told
-    its value (knowledge gradient: P. Frazier, W. Powell, S. Dayanik 2008). Its cost is the loss that is
-    expected of it. The arm is the one with the largest gain in 1 / `WORTH` visits, less its cost. By gain
-    over cost, an arm a little better than the incumbent keeps all others from their trials: it costs nothing.
+    The gain of a trial is the expected rise of the best arm's value once the trial's result is known
+    (knowledge gradient: P. Frazier, W. Powell, S. Dayanik 2008). Its cost is its expected loss. The chosen
+    arm has the largest gain in 1 / `WORTH` visits, less its cost. The ratio of gain to cost would choose
+    worse: an arm that is a little better than the incumbent costs nothing, so it would keep all other arms
+    from their trials.
 
     Args:
-        found: the arms' posteriors, of m prefixes.
-        incumbents: the arm that each runs, shape (m,).
+        found: posteriors of the arms on m prefixes.
+        incumbents: the incumbent of each prefix, shape (m,).
         noise: variance of the noise of a visit, shape (m,).
     """
     gain, cost = np.zeros_like(found.near.mean), np.zeros_like(found.near.mean)
@@ -184,9 +196,9 @@ def best_trials(found: Mixture, incumbents: Ints, noise: Floats) -> tuple[Ints, 
 
 
 def expected(mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """The gain and the loss that are expected of a normal effect x, E[max(x, 0)] and E[max(-x, 0)].
+    """The expected gain E[max(x, 0)] and the expected loss E[max(-x, 0)] of a normal effect x.
 
-    Any one shape.
+    The arguments may have any common shape.
     """
     z = mean / np.maximum(spread, 1e-12)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)

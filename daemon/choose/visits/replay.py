@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay: the learner on visits that are drawn again and again from those which have happened.
+"""Replay: runs the learner on visits that are drawn with repetition from past visits.
 
-Each prefix has a pool of visits for every arm, from flows that ran it. A visit of the replay draws from the
-pool of the arm that the learner's plan gives it. So a try of the learner costs seconds, and the best arm of
-each prefix is known: it has the highest mean. Draws suppose that visits are independent of each other.
+A visit is a group of flows to a prefix that began near each other on one arm. Each prefix has a pool of past
+visits for every arm. A visit of the replay draws from the pool of the arm that the learner's plan gives it.
+So an experiment with the learner takes seconds, and the best arm of each prefix is known: the arm with the
+highest mean. The draws assume that visits are independent of each other.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
 
 WINDOWS: Final = ((1, 10), (11, 30), (31, 100), (101, 400))
-"""Numbers of a prefix's visits that are told of together, the first and the last one."""
+"""The first and the last number of the visits to a prefix over which each result is averaged."""
 GAP_S: Final = 60.0
-"""Time between two visits of a prefix."""
+"""Time in seconds between two visits to a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Visits of one arm to one prefix, of which a replay draws: shape (n,) each, n at least 1."""
+    """Past visits of one arm to one prefix; each array has the shape (n,), n at least 1."""
 
     values: Floats
     information: Floats
@@ -35,20 +36,22 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The mean over prefixes in some of their visits. Values are logarithms of the reward."""
+    """Means over prefixes, for some of their visits. Values are logarithms of the reward."""
 
     first: int
     last: int
     gain: float
-    """The learner's arm over the decision's own choice."""
+    """Value of the learner's arms above the decision's own choice."""
     best_gain: float
-    """The best arm of each prefix over the decision's own choice."""
+    """Value of the best arm of each prefix above the decision's own choice."""
     closed: float
-    """The share of the gap between these that is closed; NaN where there is no gap."""
+    """`gain` as a share of `best_gain`; NaN if `best_gain` is 0."""
     trials: float
     """Share of the visits that were trials."""
     cost: float
-    """Cost of the trials by their arms' means, trial less incumbent, as a share of the flows' reward."""
+    """Cost of the trials as a share of the flows' reward, from the true means of their arms: trial less
+    incumbent.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,15 @@ class Replayed:
     ledger: float
     """Cost of all trials by the learner's own ledger, as a share of the flows' reward."""
     worst_prefix: float
-    """Largest cost of a prefix's trials, by the same ledger and as a share of its own flows' reward."""
+    """Largest cost of one prefix's trials, by the learner's ledger, as a share of the reward of that prefix's
+    flows.
+    """
     changes: int
-    """Changes of paths that the learner saw. All of them are false alarms, as a replay's paths are steady."""
+    """Number of changes of paths that the learner saw. All are false alarms, because a replay's paths are
+    steady.
+    """
     parts: list[list[Window]]
-    """The windows of each part of the prefixes that was asked for; empty for an empty part."""
+    """The windows of each part of the prefixes in `parts`; an empty part has none."""
 
 
 def replay(
@@ -74,15 +81,16 @@ def replay(
     parts: Sequence[Ints] = (),
     after: int = 0,
 ) -> Replayed:
-    """Let each prefix have so many visits, and learn from each before the next.
+    """Give each prefix its visits, and let the learner learn from each visit before the next one.
 
     Args:
-        pools: for each prefix the pools of all arms, the decision's own choice first.
-        visits: visits of each prefix.
-        learner: a new one, of as many arms; with `after`, one that knows other prefixes.
+        pools: for each prefix, the pools of all arms. The decision's own choice is the first arm.
+        visits: number of visits to each prefix.
+        learner: a new learner with as many arms. With `after`, it already knows other prefixes.
         seed: seed of the draws.
-        parts: places of prefixes that are also told of by themselves.
-        after: prefixes that had as many visits each before, so that all of these prefixes are new.
+        parts: groups of prefixes, by index, that get results of their own.
+        after: number of other prefixes that had as many visits each before. All prefixes of `pools` are new
+            to the learner.
     """
     rng = np.random.default_rng(seed)
     means = np.array([[pool.values.mean() for pool in of_prefix] for of_prefix in pools])

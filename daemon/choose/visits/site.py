@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site: the knowledge of other hosts about the arms on the same prefixes.
+"""The site: the knowledge of other hosts of the same operator about the arms on the same prefixes.
 
-It is a level between a prefix and all flows. Hosts of a site differ somewhat, even on one path. So their word
-on an effect has a variance of at least `SPREAD`, however many they are and however sure. It is a bound and no
-addition, since the merged word holds the spread between hosts already. Own visits soon say more than that.
-Where they contradict the others, these count for less (D. J. Spiegelhalter et al. 2004, Bayesian Approaches
-to Clinical Trials, section 5.8: priors in conflict with the data).
+It is a level between a prefix and all flows. The hosts of a site differ somewhat, even on one path. So an
+effect that they report has a variance of at least `SPREAD`, however many hosts agree and however sure they
+are. `SPREAD` is a bound and is not added, because the merged report already includes the spread between
+hosts. A prefix's own visits soon count for more. If they contradict the report, the report counts for less
+(D. J. Spiegelhalter et al. 2004, Bayesian Approaches to Clinical Trials, section 5.8: priors in conflict with
+the data).
 """
 
 from __future__ import annotations
@@ -20,21 +21,29 @@ from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.errors import ArtifactError
 
 EFFECT_MAX: Final = 6.0
-"""Largest effect of an arm, in log reward: values are clipped to 3 from their mean, on either side."""
+"""Largest effect of an arm, in log reward. Values are clipped to a distance of 3 from their mean on both
+sides.
+"""
 VARIANCE_MIN: Final = 1e-4
-"""The least variance of an effect: that of hundreds of visits on a still path."""
+"""Least variance of an effect. Hundreds of visits on a steady path give this variance."""
 VARIANCE_MAX: Final = 100.0
-"""The variance of an effect of which no data tells."""
+"""Variance of an effect about which there are no data."""
 SPREAD: Final = 0.005
-"""Variance of an effect between the hosts of a site. Chosen on made worlds (`make bench-fleet`)."""
+"""Variance of an effect between the hosts of a site. It was chosen on simulated worlds (`make
+bench-fleet`).
+"""
 CONFLICT: Final = 2.0
-"""Standard deviations by which others and own visits may differ. Beyond them the others count for less."""
+"""Number of standard deviations by which other hosts' report and own visits may differ. Beyond it the report
+counts for less.
+"""
 FADES_PER_S: Final = 1e-6
-"""Growth of the variance of what was told: that of a prefix's own effects."""
+"""Growth of the variance of a report, per second. It equals the growth for a prefix's own effects."""
 
 
 class Site:
-    """The effects of n prefixes by other hosts' word. A variance of infinity means that nothing is known."""
+    """The effects on n prefixes as other hosts report them. An infinite variance means that
+    nothing is known.
+    """
 
     def __init__(self, arms: int) -> None:
         self.arms = arms
@@ -49,7 +58,7 @@ class Site:
         return len(self.hosts)
 
     def grow(self, size: int) -> None:
-        """Have room for prefixes up to this number."""
+        """Make room for prefixes with numbers below `size`."""
         more = size - len(self)
         if more <= 0:
             return
@@ -59,12 +68,12 @@ class Site:
         self.hosts = np.concatenate([self.hosts, np.zeros(more, np.int64)])
 
     def tell(self, prefixes: Ints, effects: Effects, hosts: Ints, now_s: float) -> None:
-        """Take over what others know of these prefixes, instead of what they knew before.
+        """Take over what other hosts know about these prefixes now. It replaces their earlier reports.
 
         Args:
-            prefixes: their numbers, each once, shape (m,).
-            effects: shape (m, arms), with a variance of infinity for an arm of which nothing is known.
-            hosts: numbers of the hosts that know something, shape (m,).
+            prefixes: numbers of the prefixes, each once, shape (m,).
+            effects: shape (m, arms). The variance is infinite for an arm about which nothing is known.
+            hosts: number of hosts that know something about each prefix, shape (m,).
             now_s: Unix time.
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
@@ -72,9 +81,9 @@ class Site:
         self.told_s[prefixes], self.hosts[prefixes] = now_s, hosts
 
     def evidence(self, prefixes: Ints, own: Effects, now_s: float) -> Effects:
-        """Return the others' word on these prefixes as evidence beside their own visits, shape (m, arms).
+        """Return other hosts' reports on these prefixes as evidence, shape (m, arms).
 
-        own: the effects by these visits alone, shape (m, arms).
+        `own` has the effects by the prefixes' own visits alone, shape (m, arms).
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
         age_s = np.maximum(now_s - self.told_s[prefixes], 0.0)[:, None]
@@ -86,30 +95,30 @@ class Site:
         return Effects(mean, np.maximum(variance, excess))
 
     def fade(self, prefixes: Ints, variance: float) -> None:
-        """Add so much to the variance of what is known of these prefixes."""
+        """Add this much to the variance of the reports on these prefixes."""
         self._variance[prefixes] += variance
 
     def knows(self, prefixes: Ints) -> Bools:
-        """True for prefixes of which others know something, shape (m,)."""
+        """True for prefixes about which other hosts know something, shape (m,)."""
         self.grow(int(prefixes.max(initial=-1)) + 1)
         found: Bools = self.hosts[prefixes] > 0
         return found
 
     def forget(self, prefixes: Ints) -> None:
-        """Know nothing of these prefixes."""
+        """Forget the reports on these prefixes."""
         self.grow(int(prefixes.max(initial=-1)) + 1)
         self._mean[prefixes], self._variance[prefixes] = 0.0, np.inf
         self.told_s[prefixes], self.hosts[prefixes] = 0.0, 0
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that is known, as arrays that the caller may keep: n rows each."""
+        """All reports, as arrays with n rows that the caller may keep."""
         return {
             "site_mean": self._mean.copy(), "site_variance": self._variance.copy(),
             "site_told_s": self.told_s.copy(), "site_hosts": self.hosts.copy(),
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
-        """Take over the result of `state` for so many prefixes. Raises `ArtifactError` if it does not fit."""
+        """Take over the result of `state` for `size` prefixes. Raises `ArtifactError` if it does not fit."""
         mean, variance, told_s = (
             np.array(arrays[f"site_{name}"], float) for name in ("mean", "variance", "told_s")
         )
