@@ -44,7 +44,7 @@ def dashboard(options: argparse.Namespace) -> int:
 
 
 def ask_api(path: str, method: str, resource: str, body: Object, good: int) -> Object:
-    """Send a request to the API, and return the answer, which must have the status `good`.
+    """Send a request to the API, and return the answer, whose status must be `good`.
 
     Raises `ControlUnavailableError` or `ControlError`.
     """

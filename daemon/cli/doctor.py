@@ -150,7 +150,7 @@ def _arm(arm: ArmInfo) -> Finding:
 
 
 def capability(status: str) -> Finding:
-    """Whether a process with this status (proc(5)) may change flows."""
+    """Whether the process with this status file (proc(5)) has the capability to change flows."""
     for line in status.splitlines():
         if line.startswith("CapEff:") and int(line.split()[1], 16) >> CAP_NET_ADMIN & 1:
             return Finding("permission", "ok", "this user has CAP_NET_ADMIN")
@@ -198,8 +198,10 @@ def _named(config: Config) -> Iterator[Finding]:
 
 
 def named_finding(obstacle: str, *, named: bool, pinned: bool) -> Finding:
-    """The state of `use` on this machine. `obstacle` says why it cannot run, `named` whether anything names
-    flows, and `pinned` whether the program is loaded.
+    """The state of `use` on this machine.
+
+    `obstacle` says why the program cannot run. `named` tells whether an operator has named any flows, and
+    `pinned` whether the program is loaded.
     """
     if not named:
         if obstacle:

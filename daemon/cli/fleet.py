@@ -13,7 +13,7 @@ NAMES_SHOWN = 3
 
 
 def fleet(options: argparse.Namespace) -> int:
-    """Print the state of the exchange, the hosts of the site, and the prefixes of which these know
+    """Print the state of the exchange, the hosts of the site, and the prefixes about which the hosts know
     something.
     """
     found = as_object(ask(options, "fleet.get"))

@@ -62,7 +62,7 @@ def report(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def named(options: argparse.Namespace, what: str = "decisions") -> Iterator[None]:
-    """Turn a failure to read the file LOG into an error about the command line. Raises `ConfigError`."""
+    """Turn a failure to read the log into an error about the command line. Raises `ConfigError`."""
     try:
         yield
     except ArtifactError as error:
@@ -80,7 +80,9 @@ def _tell_progress(rows: int) -> None:
 
 
 def tell_skipped(skipped: log.Skipped) -> None:
-    """Print on stderr the counts of parts that could not be read, apart from the figures for programs."""
+    """Print on stderr how many parts of the log could not be read. Programs that read stdout
+    do not see this.
+    """
     if skipped.damaged:
         print(f"ltp-switcher: {skipped.damaged} damaged records of the log are left out", file=sys.stderr)
     if skipped.old:

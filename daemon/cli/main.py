@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ltp-switcher`: run the daemon, show its flows, and give it commands.
 
-Exit status: 0 done; 1 the daemon or the kernel refused, or `doctor` found something that does not work;
-2 the command line is wrong, or an input that it names; 3 the daemon cannot be reached.
+The exit status is one of these:
+
+- 0: the command succeeded.
+- 1: the daemon or the kernel refused the command, or `doctor` found something that does not work.
+- 2: the command line is wrong, or a file that it names.
+- 3: the daemon cannot be reached.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def unuse(options: argparse.Namespace) -> int:
 
 
 def used(options: argparse.Namespace) -> int:
-    """List prefixes and policies with their counts; or put them in force; or take all of them out of the
-    kernel.
+    """List prefixes and policies with their counts, put them in force, or take all of them out
+    of the kernel.
     """
     program = Program()
     if options.withdraw:

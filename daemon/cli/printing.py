@@ -44,7 +44,7 @@ def ask_to_change(options: argparse.Namespace, method: str, **params: Json) -> t
 
 
 def timed(options: argparse.Namespace) -> Object:
-    """The request parameter for a change that has to be confirmed in time."""
+    """The request's parameter for the time in which a change has to be confirmed."""
     within_s: float | None = options.confirm_within
     return {} if within_s is None else {"confirm_within_s": within_s}
 
@@ -56,7 +56,7 @@ def print_json(value: Json | Sequence[Object]) -> int:
 
 
 def print_object(options: argparse.Namespace, value: Object) -> int:
-    """Print the members of an object, one a line, or as JSON."""
+    """Print the members of an object, each on its own line, or as JSON."""
     if options.json:
         return print_json(value)
     if options.terse:
@@ -91,7 +91,7 @@ def print_table(options: argparse.Namespace, headings: Sequence[str], rows: Iter
 
 
 def console() -> Console:
-    """The terminal. In a pipe, tables are 200 characters wide."""
+    """The terminal. Tables are 200 characters wide if the output goes to a pipe."""
     from rich.console import Console
 
     made = Console()

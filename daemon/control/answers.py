@@ -24,15 +24,16 @@ from ltp_switcher.errors import InvalidValueError, LtpSwitcherError, RefusedErro
 log = logging.getLogger(__name__)
 
 BATCH: Final = 8
-"""Number of list items in one part of an answer: 0.2 ms of work for flows."""
+"""Number of list items in one part of an answer. For flows a part is 0.2 ms of work."""
 
 Params = dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
 class JsonList:
-    """A result that is a list, made item by item. With a `name`, it is an object that holds this list and the
-    members of `rest`.
+    """A result that is a list, made item by item.
+
+    With a `name`, the result is an object that holds this list and the members of `rest`.
     """
 
     items: Iterator[Json]
@@ -42,9 +43,10 @@ class JsonList:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A result that is sent once the change that it describes is on disk, or could not be written.
+    """A result that is sent when the described change has been written to disk, or could not be written.
 
-    The members `saved` and `save_error` of the result say which. The change is in force in either case.
+    The members `saved` and `save_error` of the result tell which of the two happened. The change is in force
+    in either case.
     """
 
     result: dict[str, Json]
@@ -68,10 +70,10 @@ def answer(
     *,
     speaks_for_others: bool = False,
 ) -> Iterator[bytes]:
-    """The parts of the answer to one request. The method is called when the first part is asked for.
+    """The parts of the answer to one request. The method is called when the first part is requested.
 
     A request that names another author is refused, unless its peer may speak for others. An empty part means
-    that the next part has to wait, as while the method may not run.
+    that the next part has to wait, for example because the method may not run now.
     """
     number: Json = None
     try:

@@ -47,7 +47,7 @@ def change_json(change: Change) -> dict[str, Json]:
 
 
 def append(path: Path, changes: Sequence[Change]) -> None:
-    """Append changes to the file, on disk. Raises `ArtifactError` if that fails.
+    """Append changes to the file, on disk. Raises `ArtifactError` if this fails.
 
     Either all changes are written or none: on a full disk, a part that was written is cut off again. After a
     crash within a line, the next change begins on a new line.

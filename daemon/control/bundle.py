@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A support bundle: one archive of all that a maintainer asks for first, without the peers' addresses."""
+"""A support bundle: one archive of everything that a maintainer needs first, without the peers' addresses."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ you pass this on.
 
 
 def bundle(call: Callable[..., Json]) -> bytes:
-    """Return a .tar.gz of the daemon's answers. `call` is a control client's method; a refusal is kept as its
-    text.
+    """Return a .tar.gz archive of the daemon's answers.
+
+    `call` is a control client's method. If the daemon refuses a call, the archive has the text of the
+    refusal.
     """
     files = {"README": _README.encode(), "machine.json": _json(_machine())}
     for method, params in _CALLS.items():

@@ -23,7 +23,7 @@ class Caller:
     via: Caller | None = None
     """The peer of the control socket, if it speaks for another process. Only this peer is certain."""
     token: str | None = None
-    """Name of the API token that the process says it was shown."""
+    """Name of the API token that the process reports; empty without a token."""
 
     def __str__(self) -> str:
         return in_words(asdict(self))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods by which operators choose: pool, k, mode, pins, any live setting.
+"""The control methods by which operators choose: pool, k, mode, pins, and any setting that can change live.
 
-A choice outlives the daemon, unless the request says `"runtime": true`. A request may name the tags of the
+A choice outlives the daemon, unless the request has `"runtime": true`. A request may name the tags of the
 values that its author saw (`if_match`). It is refused if none of them is the tag of the present value.
 """
 

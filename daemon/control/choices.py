@@ -120,7 +120,9 @@ class Choices:
         return self._changes
 
     def reload(self, layers: Layers, apply: Callable[[Config], None]) -> None:
-        """Take another configuration under the same overrides. `apply` may refuse it."""
+        """Take another configuration under the same overrides. Raises the errors of `apply`, which may refuse
+        it.
+        """
         before = self._configured
         self._configured = layers
         try:
@@ -137,7 +139,8 @@ class Choices:
         *,
         runtime: bool = False,
     ) -> Save:
-        """Set values by key path, or drop their overrides where a value is None; all of them or none.
+        """Set values by key path, or drop the overrides of keys whose value is None. If one change fails,
+        none is made.
 
         With `runtime` the values last until the daemon ends. Raises `ConfigError` for a key or value that is
         not allowed, and the errors of `apply`.
@@ -178,7 +181,7 @@ class Choices:
         return self.save()
 
     def set_policies(self, policies: Policies, apply: Callable[[Policies], None], caller: Caller) -> Save:
-        """Put these policies, and no others, in force. Raises the errors of `apply`."""
+        """Put these policies in force in place of all earlier ones. Raises the errors of `apply`."""
         before = self.policies
         gone, come = difference(before, policies)
         if gone or come:
@@ -196,8 +199,8 @@ class Choices:
 
     @contextlib.contextmanager
     def trying(self, within_s: float | None) -> Iterator[None]:
-        """Undo the changes made in this context after `within_s`, unless `confirm` is called. With None they
-        stay.
+        """Undo the changes made in this context after `within_s` seconds, unless `confirm` is called. With
+        None the changes stay.
 
         Raises `RefusedError` if earlier changes still wait to be confirmed.
         """
@@ -235,9 +238,9 @@ class Choices:
     def give_up(
         self, apply: Callable[[Config], None], govern: Callable[[Policies], None], *, fresh: bool = False
     ) -> None:
-        """Undo the changes that nobody has confirmed. A value that was changed again since stays.
+        """Undo the changes that nobody has confirmed. A value that was changed again since then stays.
 
-        `fresh` says that an earlier daemon made the changes, and that its runtime values are gone.
+        `fresh` is true if an earlier run of the daemon made the changes, so that its runtime values are gone.
         """
         trial, self._trial = self._trial, ()
         for change in trial:
@@ -259,8 +262,8 @@ class Choices:
     ) -> Save:
         """Undo a change.
 
-        Raises `InvalidValueError` if the change cannot be undone, `StaleError` if the value was changed again
-        since, and the errors of `apply` and `govern`.
+        Raises `InvalidValueError` if the change cannot be undone, `StaleError` if the value has been changed
+        again, and the errors of `apply` and `govern`.
         """
         known = {change.number: change for change in self._changes if change.undo is not None}
         if number not in known:
@@ -293,7 +296,7 @@ class Choices:
         made: Json = None,
         **more: object,
     ) -> None:
-        """Note a change, and log it with its author. `more` are extra fields of the log line.
+        """Record a change, and log it with its author. `more` has extra fields for the log line.
 
         `undo` and `made` are members of `Change`.
         """

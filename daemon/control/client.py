@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control protocol and its client: newline-delimited JSON over a UNIX socket.
 
-Request `{"id":1,"method":"flows.list","params":{}}`, answer `{"id":1,"result":…}` or
-`{"id":1,"error":{"code":…,"message":…,"field":…,"value":…,"allowed":…}}`. Methods: `methods.Methods`.
+A request is `{"id":1,"method":"flows.list","params":{}}`. Its answer is `{"id":1,"result":…}` or
+`{"id":1,"error":{"code":…,"message":…,"field":…,"value":…,"allowed":…}}`. `methods.Methods` has the methods.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINE_MAX_BYTES: Final = 1 << 16
 
 
 class ControlUnavailableError(ControlError):
-    """The daemon does not run, does not answer, or cannot do the request now (code `unavailable`)."""
+    """The daemon does not run, does not answer, or cannot carry out the request now (code `unavailable`)."""
 
 
 class ControlInvalidError(ControlError):
@@ -60,7 +60,8 @@ class ControlInternalError(ControlError):
 
 
 class ControlClient:
-    """A connection to the daemon. The first call opens it; a later call opens it anew if it was lost.
+    """A connection to the daemon. The first call opens the connection; a later call opens it anew if it was
+    lost.
 
     `on_behalf_of` is the author for whom a server makes the calls.
     """
@@ -136,9 +137,7 @@ class ControlClient:
 
 
 def parse_answer(text: bytes, number: int) -> dict[str, Json]:
-    """Parse the answer to the request with this number. Raises `ControlInternalError` if it is not such an
-    answer.
-    """
+    """Parse the answer to the request with this number. Raises `ControlInternalError` for any other text."""
     try:
         answer = json.loads(text)
     except ValueError as error:

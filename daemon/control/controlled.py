@@ -92,7 +92,7 @@ class Controlled(Protocol):
         ...
 
     def set_policies(self, policies: Policies, caller: Caller) -> Save:
-        """Put these policies, and no others, in force."""
+        """Put these policies in force in place of all earlier ones."""
         ...
 
     def load_arm(self, name: str) -> ArmInfo:

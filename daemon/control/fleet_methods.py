@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control methods for the exchange of lessons between hosts, and the metrics of this exchange.
 
-`ltp-switcher-fleet` is a process of its own. It reads the lessons of this host with `fleet.lessons`. With
-`fleet.tell` it hands over the knowledge of other hosts and its own state. The daemon never waits for it.
+A lesson is the knowledge of one host about the arms on a prefix. `ltp-switcher-fleet` is a process of its
+own. It reads the lessons of this host with `fleet.lessons`. With `fleet.tell` it hands over the knowledge of
+other hosts and its own state. The daemon never waits for this process.
 """
 
 from __future__ import annotations
@@ -30,17 +31,21 @@ PREFIX: Final = "ltp_switcher_fleet"
 SILENT_S: Final = 60.0
 """Silence in seconds after which the fleet service counts as not running."""
 LIMIT: Final = 100
-"""Most prefixes that `fleet.get` returns."""
+"""Largest number of prefixes that `fleet.get` returns."""
 HOSTS_MAX: Final = 256
-"""Most hosts that the fleet service may report."""
+"""Largest number of hosts that the fleet service may report."""
 SOURCES_MAX: Final = 4096
-"""Most prefixes for which the names of the hosts that know something are remembered."""
+"""Largest number of prefixes for which the daemon keeps the names of the hosts that know something about
+them.
+"""
 
 _STATUS: Final[Mapping[str, Json]] = {
     "host": "", "site": "", "store": "", "reachable": False, "error": "", "lag_s": 0.0, "exchanges": 0,
     "failures": 0, "written": 0, "write_failures": 0, "read": 0, "live": 0, "namesakes": 0,
 }  # fmt: skip
-"""Members by which the service describes itself, with their values and types before it has done so."""
+"""Members by which the service describes itself, with their values before the first report. The values show
+the members' types.
+"""
 _HOST: Final[Mapping[str, Json]] = {
     "name": "", "version": "", "age_s": 0.0, "lessons": 0, "refused": 0, "other_version": 0,
     "other_model": 0, "compared": 0.0, "apart": 0.0, "disagrees": False, "shut_out": False,
@@ -66,7 +71,7 @@ class FleetMethods:
         }
 
     def families(self) -> list[Family]:
-        """The metrics of the fleet, all 0 if nothing is shared."""
+        """The metrics of the fleet. All are 0 if nothing is shared."""
         told = self._summary()
         hosts = {cast("str", host["name"]): host for host in self._hosts}
 

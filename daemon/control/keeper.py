@@ -25,11 +25,11 @@ class Save:
 
     @property
     def done(self) -> bool:
-        """Whether the write has ended, well or not."""
+        """Whether the write has ended, with or without success."""
         return self._event.is_set()
 
     def end(self, error: str = "") -> None:
-        """End the write. An `error` says that it failed, and why."""
+        """End the write. `error` is the reason for a failure, or None after a success."""
         self.error = error
         self._event.set()
 
@@ -37,7 +37,7 @@ class Save:
 class Keeper:
     """Writes the latest overrides to a file. Changes that come together are written together.
 
-    Without a `path` nothing is written. `damaged` are files that could not be read; see `kept.write`. Changes
+    Without a `path` nothing is written. `damaged` has files that could not be read; see `kept.write`. Changes
     with a number above `audited` also go into the audit file beside `path`.
     """
 
@@ -49,7 +49,7 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def save(self, overrides: Overrides) -> Save:
-        """Write these overrides, which nobody may change from now on."""
+        """Save these overrides. Nobody may change the object after this call."""
         save = Save()
         if self._path is None:
             save.end()

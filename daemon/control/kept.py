@@ -72,10 +72,10 @@ def read(path: Path) -> Found:
 
 
 def write(path: Path, overrides: Overrides, damaged: tuple[Path, ...] = ()) -> None:
-    """Write these overrides. Raises `ArtifactError` if that fails.
+    """Write these overrides. Raises `ArtifactError` if this fails.
 
-    The copy is written first. So at every moment the file or the copy can be read, or the damaged files are
-    still there.
+    The copy is written first. So at every moment the file or the copy can be read, or the damaged files still
+    exist.
     """
     content = encode(overrides)
     for place in (copy_of(path), path):

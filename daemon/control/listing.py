@@ -51,7 +51,7 @@ class Query:
     limit: int
     offset: int
     cursor: int
-    """A cookie. Every flow of the page has a larger one."""
+    """A cookie. Every flow of the page has a larger cookie."""
     order: str
     reverse: bool
     history: int

@@ -36,7 +36,7 @@ READS: Final = frozenset(
 
 
 def knowledge_of(params: Params) -> NetworkKnowledge:
-    """The network knowledge that a request's parameters describe. Raises `InvalidValueError`."""
+    """The knowledge about the network that a request's parameters describe. Raises `InvalidValueError`."""
     values = []
     for name in ("pnc_pkts", "pna", "known"):
         value = params.get(name)

@@ -55,12 +55,12 @@ class Change:
     undo: Json = None
     """The value to which `Choices.revert` goes back; None if the change cannot be undone."""
     made: Json = None
-    """The value that the change chose. If another value is chosen by now, a later change chose that."""
+    """The value that the change chose. If another value is in force now, a later change chose it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """All choices that are kept. An instance never changes, so that a thread may write it."""
+    """All choices that are kept. An instance never changes, so a thread can write it while others read it."""
 
     settings: Mapping[str, Json] = field(default_factory=dict)
     pins: Mapping[int, Pin] = field(default_factory=dict)
@@ -90,7 +90,9 @@ def encode(overrides: Overrides) -> bytes:
 
 
 def decode(text: bytes) -> Overrides:
-    """Decode overrides that `encode` wrote. Raises `ArtifactError`, which says why that fails."""
+    """Decode overrides that `encode` wrote. Raises `ArtifactError` with the reason if the
+    content is damaged.
+    """
     try:
         whole = strict_json.parse(text)
     except ValueError as error:
@@ -167,5 +169,5 @@ def digest(content: Json) -> str:
 
 
 def tag(value: Json) -> str:
-    """A short text that differs where values differ, for entity tags (RFC 9110, 8.8.3)."""
+    """A short text that differs for different values. It serves as an entity tag (RFC 9110, 8.8.3)."""
     return digest(value)[:16]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods for policies: they read the policies, replace them, or only show the difference."""
+"""The control methods for policies: they read the policies, replace them, or only compare them
+with others.
+"""
 
 from __future__ import annotations
 
@@ -69,5 +71,5 @@ class PolicyMethods:
 
 
 def entries(policies: Policies) -> list[Json]:
-    """The policies as a document holds them, the most specific first."""
+    """The policies as a document contains them. The most specific policy comes first."""
     return [cast("Json", policy.entry()) for policy in policies.entries]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of a daemon. An operator begins it, the daemon keeps it on disk and judges it once a second,
-and it ends with a reason.
+"""The rollout of a daemon: it gives the daemon's choices to the traffic in stages.
+
+An operator begins the rollout. The daemon keeps it on disk and judges it once a second. It ends with a
+reason.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ log = logging.getLogger(__name__)
 FILE_NAME: Final = "rollout.npz"
 FORMAT_VERSION: Final = 1
 PREFIXES_MIN: Final = 1000
-"""Least number of prefixes for which each prefix draws lots of its own."""
+"""Least number of prefixes with which each prefix draws its own lots. Fewer prefixes share one lot."""
 ADVISE: Final = "advise"
 
 
@@ -77,9 +79,9 @@ class Rollouts:
     def start(self, units: Units | None, caller: Caller) -> Save:
         """Begin a rollout, in mode active. Without `units` the number of prefixes with open flows decides.
 
-        If the rollout cannot be kept on disk, it and its mode last until the daemon ends. Otherwise a later
-        start would know the mode alone, and steer all flows. Raises `RefusedError` if there can be no rollout
-        now.
+        If the rollout cannot be kept on disk, the rollout and its mode last until the daemon ends. Otherwise
+        a later start would know the mode alone, and steer all flows. Raises `RefusedError` if there can be no
+        rollout now.
         """
         daemon, config = self._daemon, self._daemon.config
         spans = daemon.engine.spans
@@ -320,4 +322,4 @@ class Rollouts:
 
 
 _ITSELF: Final = Caller(os.getuid(), os.getpid())
-"""The daemon, as the author of what a rollout does by itself."""
+"""The author of the changes that a rollout makes by itself."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control server: answers between steps, and never for longer than the time to the next one.
+"""The control server: it answers between steps, and never for longer than the time to the next step.
 
 A step of many flows is long. Between its parts the server answers requests that only read.
 
-No client can cost the daemon more than a bounded amount of memory: while a client does not read its
-answers, the server does not read its requests.
+No client can cost the daemon more than a bounded amount of memory: while a client does not read its answers,
+the server does not read its requests.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 
 CLIENTS_MAX: Final = 64
 USER_MAX: Final = 32
-"""Most connections that one user gets, out of `CLIENTS_MAX`."""
+"""Largest number of connections for one user, out of `CLIENTS_MAX`."""
 ROOT_SLOTS: Final = 8
-"""Connections beyond `CLIENTS_MAX` that only root gets."""
+"""Number of connections beyond `CLIENTS_MAX` that only root gets."""
 API_SLOTS: Final = 32
-"""Connections beyond `CLIENTS_MAX` for the API's user. The threads of the API's two loops and its health
-checks need no more.
+"""Number of connections beyond `CLIENTS_MAX` that only the API's user gets. They suffice for the threads of
+the API's two loops and for its health checks.
 """
 API_USER: Final = "ltp-switcher-api"
 IDLE_S: Final = 60.0
@@ -45,19 +45,21 @@ IDLE_S: Final = 60.0
 connects again.
 """
 LAST_S: Final = 1.0
-"""Time for the last answers when the daemon ends, in seconds."""
+"""Time in seconds for the last answers when the daemon ends."""
 WAIT_S: Final = 0.001
 TURN_S: Final = 0.002
-"""Longest time in which answers are made before the loop reads and accepts again, in seconds."""
+"""Longest time in seconds for making answers before the loop reads and accepts again."""
 SOCKET_MODE: Final = 0o660
 BREATHE_AFTER_S: Final = 0.006
 """Longest time that requests wait for a step to pause, in seconds."""
 BREATH_S: Final = 0.0005
 """Length of a pause within a step, in seconds. One part of an answer may make it longer."""
 _ROUNDS: Final = 3
-"""Rounds within a pause: a client comes, its request comes, and the next one's."""
+"""Number of rounds within a pause. They suffice for a new client, its request, and the request of another
+client.
+"""
 UNSENT_MAX_BYTES: Final = 1 << 20
-"""Bytes of an answer that may wait for a client to read them before the server makes no more."""
+"""Largest number of bytes of an answer that may wait for the client before the server stops making more."""
 
 
 @dataclass(slots=True)
@@ -96,11 +98,10 @@ class _Client:
 
 
 class ControlServer:
-    """Serves `handler` on a UNIX socket: on `inherited`, which listens already, or on a new one at `path`,
-    mode 0660.
+    """Serves `handler` on a UNIX socket, which is `inherited` or a new socket at `path` with mode 0660.
 
     No user can take all connections from root or from the API, whose user is `api_uid`. Only the API's user
-    and the daemon's own user may name another author of a request. `reads` are the methods that change
+    and the daemon's own user may name another author of a request. `reads` has the methods that change
     nothing; they may run within a step. Raises `ControlError` if the server cannot listen.
     """
 
@@ -155,10 +156,10 @@ class ControlServer:
             self._drop(client)
 
     def pump(self, until_s: float) -> bool:
-        """Make and send answers until `until_s` (`time.monotonic`). Returns whether more can be done.
+        """Make and send answers until `until_s` (`time.monotonic`). Returns whether there is more to send.
 
-        The clients take turns, with one part of an answer each. So a short answer does not wait for a long
-        list. A new client does not wait either, because the loop accepts clients after `TURN_S`.
+        The clients take turns, and each gets one part of an answer. So a short answer does not wait for a
+        long list. A new client does not wait either, because the loop accepts clients after `TURN_S`.
         """
         until_s = min(until_s, time.monotonic() + TURN_S)
         self._drop_idle()
@@ -183,8 +184,8 @@ class ControlServer:
         return more
 
     def breathe(self) -> None:
-        """Answer requests that only read, between two parts of a step, unless the last turn was a
-        moment ago.
+        """Answer requests that only read, between two parts of a step. If the last turn was a moment ago, do
+        nothing.
         """
         if time.monotonic() - self._pumped_s < BREATHE_AFTER_S:
             return

@@ -10,7 +10,9 @@ from typing import Final
 from ltp_switcher.daemon.control.client import Json
 
 DEPTH_MAX: Final = 32
-"""Deepest nesting, far below the limit of any part of the program that takes the value later."""
+"""Deepest allowed nesting. It is far below the limit of every part of the program that uses
+the value later.
+"""
 
 
 def parse(text: bytes) -> Json:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control method for learning from flow to flow, and the metrics of this learning."""
+"""The control method for learning from flow to flow, and the metrics of this learning.
+
+A visit is a group of flows to a prefix that began near each other on one arm.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ PREFIX: Final = "ltp_switcher_visits"
 LIMIT: Final = 100
 LIMIT_MAX: Final = 1000
 DECISION_NAME: Final = "decision"
-"""The name of the decision's own choice, used where an arm's name could be."""
+"""The name of the decision's own choice. It is used in place of an arm's name."""
 
 
 class VisitMethods:
@@ -60,7 +63,7 @@ class VisitMethods:
 
 
 def visit_families(visits: LiveLearner | None) -> list[Family]:
-    """The metrics of learning from flow to flow, all 0 if nothing learns."""
+    """The metrics of learning from flow to flow. All are 0 if nothing learns."""
     told = _totals(visits)
     return [
         counter(PREFIX, "Visits from which the daemon learned.", told["visits"]),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a flow runs its arm, and its last minutes: in sentences for people, in fields for programs."""
+"""Explains why a flow runs its arm, and shows its last minutes, in sentences for people and in fields for
+programs.
+"""
 
 from __future__ import annotations
 

@@ -159,7 +159,9 @@ class Datapath:
         return np.frombuffer(b"".join(pages), dtype=protocol.START_DTYPE)
 
     def close_session(self, grace_ms: int) -> None:
-        """Stop steering. The flows keep their arms for a grace period, in which another may take over."""
+        """Stop steering. The flows keep their arms for a grace period, in which another session may take
+        over.
+        """
         payload = attribute(protocol.SessionAttr.GRACE_MS, _U32.pack(grace_ms))
         self._order("session-close", Cmd.SESSION_CLOSE, payload)
 
@@ -176,10 +178,10 @@ class Datapath:
         return decode_arm(parse_attributes(self._request("arm-load", Cmd.ARM_LOAD, payload)))
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """Every flow that the caller may see, in no order. If flows change during every try, the list may
-        miss some.
+        """Every flow that the caller may see, in no order. If the list of flows changes during every try,
+        some flows may be missing.
 
-        A flow that is in `known` by its cookie is taken from there. Only other flows are decoded.
+        A flow whose cookie is in `known` is taken from there. Only the other flows are decoded.
         """
         for _ in range(DUMP_ATTEMPTS):
             # An interrupted dump may tell of a flow twice.
@@ -203,8 +205,8 @@ class Datapath:
         """Close the step of every flow that had a sample or a switch since the last call. This needs a
         session.
 
-        Returns the aggregates, `RECORD_DTYPE`, shape (flows,). The array is read-only and is the caller's
-        own.
+        Returns the aggregates, `RECORD_DTYPE`, shape (flows,). The array is read-only, and belongs to the
+        caller.
         """
         memory = np.empty(self._step_bytes, np.uint8)
         content, end = memory.data, 0
@@ -408,7 +410,7 @@ class EventStream:
         self._netlink.close()
 
     def read(self) -> EventBatch:
-        """The events that have arrived. If some were `lost`, the reader must look at all flows anew."""
+        """The events that have arrived. If the result says `lost`, the reader has to list all flows again."""
         messages, lost = self._netlink.read()
         return EventBatch(
             [FlowEvent(Cmd(m.command), decode_flow(parse_attributes(m.payload))) for m in messages], lost

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads many fields of many records at once.
 
-With few flows, a step costs as much as its array operations are many. A record consists of whole words, so
+With few flows, the number of array operations sets the cost of a step. A record consists of whole words, so
 one operation reads all fields of one width.
 """
 

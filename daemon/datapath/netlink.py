@@ -50,7 +50,7 @@ NLMSGERR_ATTR_OFFS: Final = 2
 
 NLA_TYPE_MASK: Final = 0x3FFF
 ATTRIBUTE_MAX_BYTES: Final = 0xFFFF - 4
-"""Most bytes that one attribute can carry, because its length field has 16 bits."""
+"""Largest size of an attribute in bytes, because its length field has 16 bits."""
 
 ANSWER_S: Final = 5
 """Time after which a request without an answer is given up, in seconds."""
@@ -283,7 +283,7 @@ class GenericNetlinkEvents:
         self._socket.close()
 
     def read(self, limit: int = 64) -> tuple[list[Message], bool]:
-        """About `limit` messages at most that have arrived, and whether the kernel had to drop some."""
+        """Return up to about `limit` messages that have arrived, and whether the kernel had to drop some."""
         messages: list[Message] = []
         lost = False
         while len(messages) < limit:

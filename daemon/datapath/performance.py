@@ -54,9 +54,13 @@ class Performance(NamedTuple):
 class Measurement:
     """One step of n flows; every array has the shape (n,).
 
-    performance: over the step. rate_Bps: mean rate sample. sender: id of the arm that sent the step's
-    samples. least_rtt_us: the kernel's windowed minimum RTT, inf if it has none. heard: whether ACKs came.
-    valid: whether rate, RTT and sender are known.
+    Attributes:
+        performance: throughput, loss and RTT over the step.
+        rate_Bps: mean rate sample, in bytes/s.
+        sender: id of the arm that sent the step's samples.
+        least_rtt_us: the kernel's windowed minimum RTT; inf if it has none.
+        heard: whether ACKs came.
+        valid: whether rate, RTT and sender are known.
     """
 
     performance: Performance

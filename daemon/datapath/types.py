@@ -76,8 +76,8 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class SelectResult:
-    """Counts of commands that took effect, that named no flow, and that were refused (pinned, arm not
-    available).
+    """Counts of commands: those that took effect, those that named no flow, and those that were refused. A
+    command is refused if the flow is pinned or the arm is not available.
     """
 
     applied: int
@@ -87,10 +87,10 @@ class SelectResult:
 
 @dataclass(frozen=True, slots=True)
 class ControlResult:
-    """Counts of controls that were taken, that named no flow, and that were refused (law or value not fit for
-    the arm).
+    """Counts of controls: those that were taken, those that named no flow, and those that were refused. A
+    control is refused if its law or its value does not fit the arm.
 
-    `clamped` counts the taken ones whose window was moved into the flow's bounds.
+    `clamped` counts the taken controls whose window was moved into the flow's bounds.
     """
 
     applied: int
@@ -105,8 +105,8 @@ class OutcomeBatch:
 
     outcomes: OutcomeArray
     dropped: int | None
-    """Outcomes for which the module has had no room since the session asked for outcomes; None if no message
-    came.
+    """Number of outcomes for which the module had no room since the session asked for outcomes. It is None if
+    no message came.
     """
 
 
@@ -138,9 +138,12 @@ class FlowCounts:
 class ResumeCounts:
     """Counts of flows whose window jumped to a part of a saved window, since the module was loaded.
 
-    `validated`: the path carried the jump. `retreats`: a loss or a mark came, and the flow took the jump
-    back. `cut_by_receiver`, `cut_by_buffer`: the receiver's window or the send buffer held less than the
-    jump.
+    Attributes:
+        jumps: number of such flows.
+        validated: the path carried the jump.
+        retreats: a loss or a mark came, and the flow took the jump back.
+        cut_by_receiver: the receiver's window held less than the jump.
+        cut_by_buffer: the send buffer held less than the jump.
     """
 
     jumps: int

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One exchange: the lessons of this host go to the store, and the knowledge of other hosts comes back.
+"""One exchange: this host's lessons go to the store, and the knowledge of other hosts comes back.
 
-An exchange waits only for the store and the daemon, and no flow waits for it. It has these steps:
+A lesson is the knowledge of one host about the arms on a prefix. An exchange waits only for the store and the
+daemon, and no flow waits for the exchange. It has these steps:
 
-1. The daemon names the prefixes with traffic that have learned since the last exchange.
-2. The stamps of these prefixes show which of them other hosts have written to. This host's own presence shows
-   whether the store has lost anything. A store that was emptied, or that failed over and lost the last
-   seconds, does not have the latest presence. Then this host writes everything again.
-3. Lessons that say something new are written, and the presence after them.
-4. Prefixes with another stamp are read, merged, and passed on to the daemon. After a loss the next exchange
-   reads them. The first host that finds the loss writes into the store the time when all hosts must have
-   written again. At that time every host exchanges once more, even a host that lost nothing.
+1. The daemon names the prefixes with traffic that have learned since the last exchange. 2. The stamps of
+these prefixes show to which of them other hosts have written. This host's presence, the sign of life that it
+writes into the store, shows whether the store has lost anything. A store that was emptied, or that failed
+over and lost the last seconds, does not have the latest presence. Then this host writes everything again. 3.
+This host writes the lessons that tell something new, and then its presence. 4. It reads and merges the
+prefixes with another stamp, and passes the result on to the daemon. After a loss the next exchange reads
+them. The first host that finds the loss writes into the store the time by which all hosts must have written
+again. At that time every host exchanges once more.
 
-A prefix whose changes say nothing new is read less and less often, down to once a minute. So busy prefixes of
-a large site cost as little as quiet ones. A prefix without traffic on this host is read less and less often
-in any case, down to once an hour.
+A prefix whose changes tell nothing new is read less and less often, down to once a minute. So busy prefixes
+of a large site cost as little as quiet ones. A prefix without traffic on this host is read less and less
+often in any case, down to once an hour.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ RARE_S: Final = 3600.0
 AGAIN_S: Final = 600.0
 """Time in seconds after which each lesson is written again, even if nothing has changed."""
 SURVEY_S: Final = 30.0
-"""Time between two looks at other hosts, and at prefixes without traffic on this host, in seconds."""
+"""Time in seconds between two surveys. A survey finds other hosts, and prefixes without
+traffic on this host.
+"""
 NEWEST: Final = 1024
-"""Number of prefixes with the latest writes by other hosts. This host reads them before its own first flow to
-them.
+"""Number of prefixes with the latest writes by other hosts. This host reads them even before its own first
+flow.
 """
 FRESH: Final = 64
 """Number of these newest prefixes that each exchange looks for. A survey finds the rest."""
@@ -61,15 +64,15 @@ JITTER: Final = 0.2
 PAUSE_MAX: Final = 10.0
 """Longest pause between exchanges while they fail, as a multiple of the usual period."""
 READS_MAX: Final = 512
-"""Most prefixes that are read in one exchange."""
+"""Largest number of prefixes that are read in one exchange."""
 KNOWN_MAX: Final = 8192
-"""Most prefixes that are remembered on this host."""
+"""Largest number of prefixes that this host remembers."""
 SAYS_SD: Final = 0.1
-"""A mean says something new if it moves by more than this share of its standard deviation."""
+"""A mean tells something new if it moves by more than this share of its standard deviation."""
 SAYS_VARIANCE: Final = 0.1
-"""A variance says something new if it changes by more than this share."""
+"""A variance tells something new if it changes by more than this share."""
 WRITTEN: Final = 1.1
-"""Number of longest pauses in which all hosts have written, the exchanges themselves included."""
+"""All hosts have written again after this number of longest pauses. It includes the time of the exchanges."""
 READ_ALL_S: Final = 0.005
 """Time in seconds that the store needs for all reads of one host. After a loss the hosts read one after the
 other.
@@ -78,7 +81,7 @@ TOLD_MAX_BYTES: Final = 48 * 1024
 """Longest request to the daemon in bytes, somewhat below the limit."""
 SOURCES_TOLD: Final = 32
 _MARKS: Final = 1024
-"""Stamps of one moment."""
+"""Stamps that were read at one time."""
 NAMES: Final = {place: name for name, place in PLACES.items()}
 log = logging.getLogger(__name__)
 
@@ -93,8 +96,8 @@ class Daemon(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """The effects of the arms, shape (ARMS,), by the arms' places. The variance is infinite where nothing is
-    known.
+    """The effects of the arms, shape (ARMS,), by the arms' places. The variance is infinite for an unknown
+    effect.
     """
 
     mean: Floats
@@ -188,8 +191,9 @@ class Exchange:
         self._report(now_s)
 
     def pause_s(self, failures: int, chance: float) -> float:
-        """Time in seconds until the next exchange, after a number of failures in a row. `chance` is random, 0
-        to 1.
+        """Time in seconds until the next exchange. It depends on the number of failures in a row.
+
+        `chance` is random, 0 to 1.
         """
         if self._whole_in_s and not failures:
             return self._whole_in_s + READ_ALL_S * self._site_hosts * chance
@@ -455,8 +459,9 @@ class Exchange:
 
 
 def pause_s(period_s: float, failures: int, chance: float) -> float:
-    """Time in seconds until the next exchange. It doubles with each failure in a row. `chance` is random, 0
-    to 1.
+    """Time in seconds until the next exchange. The time doubles with each failure in a row.
+
+    `chance` is random, 0 to 1.
     """
     longer = min(2.0 ** min(failures, 32), PAUSE_MAX)
     return period_s * longer * (1.0 + JITTER * (2.0 * chance - 1.0))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other hosts of the site: their presence, and how well the lessons of each agree with the others'
+"""The other hosts of the site: their presence, and how well each host's lessons agree with the others'
 lessons.
 
-Hosts that have the same name by mistake overwrite each other's presence, and so notice the mistake.
+Two hosts that have the same name by mistake overwrite each other's presence, and so notice the mistake.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ltp_switcher.daemon.fleet.lesson import REFUSED, Verdict
 from ltp_switcher.daemon.settings.fleet import NAME
 
 KNOWN_MAX: Final = 256
-"""Most hosts that are remembered."""
+"""Largest number of hosts that are remembered."""
 HALF_LIFE_S: Final = 600.0
-"""Time after which a comparison counts by half, in seconds."""
+"""Time in seconds after which a comparison counts only half."""
 COMPARED_LEAST: Final = 8.0
 """Least number of comparisons before a host can be reported as disagreeing."""
 APART_SHARE: Final = 0.5
-"""Share of comparisons far from all other hosts above which a host is reported as disagreeing."""
+"""A host is reported as disagreeing if a larger share of its comparisons is far from all other hosts."""
 PRESENCE_MAX_BYTES: Final = 512
 NAMESAKES_MAX: Final = 64
-"""Most other services with this host's name that are remembered."""
+"""Largest number of other services with this host's name that are remembered."""
 NAMESAKE_S: Final = 60.0
-"""Time in seconds for which such a service counts after its latest sign of life."""
+"""Time in seconds for which another service with this host's name counts after its latest sign of life."""
 
 
 @dataclass(slots=True)
@@ -90,15 +90,17 @@ class Namesakes:
     """Other services that write their presence under this host's name.
 
     A presence may also be left from an earlier run of this host, if a store that failed over brings it back.
-    A living service differs from that: it writes after this host did, or comes again with a higher number.
+    A living service differs from such a presence in two ways: it writes after this host did, or it comes
+    again with a higher number.
     """
 
     def __init__(self) -> None:
         self._met: dict[str, tuple[int, float]] = {}
 
     def lives(self, presence: Presence, wrote_s: float, now_s: float) -> bool:
-        """Whether a presence comes from a living service. `wrote_s` is the time at which this host wrote its
-        own presence.
+        """Whether a presence comes from a living service.
+
+        `wrote_s` is the time at which this host wrote its own presence.
         """
         number, seen_s = self._met.pop(presence.instance, (presence.number, -math.inf))
         found = presence.number > number or presence.time_s >= int(wrote_s)
@@ -160,7 +162,7 @@ class Hosts:
             seen.apart *= factor
 
     def told(self, now_s: float, shut_out: tuple[str, ...]) -> list[Json]:
-        """The hosts by name, in the form in which the daemon is told of them."""
+        """The hosts by name, in the form that the daemon takes."""
         return [
             {
                 "name": name, "version": seen.version, "age_s": round(max(now_s - seen.time_s, 0.0), 1),

@@ -23,7 +23,7 @@ VERSION: Final = 1
 ARMS: Final = 16
 """Number of places for arms in a lesson. The place of an arm is its fixed id."""
 AHEAD_S: Final = 3600.0
-"""Most seconds by which the clock of the host that wrote a lesson may be ahead of this host's clock."""
+"""Largest time in seconds by which the clock of a lesson's writer may be ahead of this host's clock."""
 DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("version", "<u2"),
@@ -36,8 +36,8 @@ DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 Lessons = npt.NDArray[np.void]
-"""An array of lessons, `DTYPE`, shape (n,). Lessons with one model number are about the same decision and
-settings.
+"""An array of lessons, `DTYPE`, shape (n,). Lessons with the same model number are about the same decision
+and the same settings.
 """
 PLACES: Final = {arm.name.lower(): int(arm) for arm in ArmId if arm != ArmId.NONE}
 """The place of each arm, by the arm's name. Arms that a host loaded by name have no place."""
@@ -70,7 +70,7 @@ def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats)
         time_s: Unix time.
         visits: number of visits from which the lesson was learned.
         mean: effects by place, shape (ARMS,).
-        variance: of the effects, shape (ARMS,); infinite for an arm without visits.
+        variance: variances of the effects, shape (ARMS,); infinite for an arm without visits.
     """
     made = np.zeros(1, DTYPE)
     known = np.isfinite(variance)
@@ -127,14 +127,13 @@ def unpack(
 
 
 def effects(lessons: Lessons, now_s: float) -> tuple[Floats, Floats]:
-    """The mean and the variance of the effects, each with the shape (n, ARMS). The variance is infinite where
-    nothing is known.
+    """The mean and the variance of the effects, each with the shape (n, ARMS).
 
-    The variance grows with the age of a lesson. So a silent host's lesson counts less and less, even for a
-    host that reads it for the first time.
+    The variance is infinite for an unknown effect. It grows with the age of a lesson. So a silent host's
+    lesson counts less and less, even for a host that reads it for the first time.
 
     Args:
-        lessons: from `unpack`, shape (n,).
+        lessons: lessons from `unpack`, shape (n,).
         now_s: Unix time.
     """
     variance = lessons["variance"].astype(np.float64)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lessons of several hosts about a prefix are merged into one, so that a host that lies moves it little.
+"""Merges the lessons of several hosts about a prefix into one, so that a host that lies moves the result
+little.
 
-The weight of a host's effect of an arm is one over its variance plus the spread between hosts (random
-effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So among three or more
-hosts none has half of the weight, and the weighted median stays among the honest hosts. The mean is taken
-about this median, and each host moves it by at most `FAR` standard deviations (one step of P. J. Huber's
-M-estimator, 1964). If hosts differ more than their variances allow, the result is less certain (R. T. Birge
-1932). The lesson of a single host needs no merging.
+A host's effect of an arm has a weight of one over the sum of its variance and the spread between hosts
+(random effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So among three
+or more hosts none has half of the weight, and the weighted median stays among the honest hosts. The mean is
+taken about this median, and each host moves it by at most `FAR` standard deviations (one step of P. J.
+Huber's M-estimator, 1964). If hosts differ more than their variances allow, the result is less certain (R. T.
+Birge 1932). The lesson of a single host needs no merging.
 """
 
 from __future__ import annotations
@@ -20,15 +21,13 @@ from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.daemon.choose.visits.site import SPREAD
 
 HOSTS_MAX: Final = 32
-"""Most hosts whose lessons about a prefix are merged."""
+"""Largest number of hosts whose lessons about a prefix are merged."""
 FAR: Final = 1.5
 """Distance from the median, in standard deviations, up to which a host counts in full."""
 APART: Final = 4.0
 """Distance from the other hosts, in standard deviations, beyond which a host disagrees with them."""
 SMALL: Final = 5
-"""Number of hosts in a site from which one host's lesson is not enough. It takes `QUORUM` hosts to outvote a
-liar.
-"""
+"""Least number of hosts in a site for which one host's lesson is not enough. `QUORUM` hosts outvote a lie."""
 QUORUM: Final = 3
 
 
@@ -43,7 +42,7 @@ class Merged:
     hosts: Ints
     """Number of hosts that know the arm, shape (p, k)."""
     compared: Bools
-    """True where a host's effect could be compared with other hosts', shape (p, hosts, k)."""
+    """True where a host's effect could be compared with the effects of other hosts, shape (p, hosts, k)."""
     apart: Bools
     """True where a host disagrees with the other hosts, shape (p, hosts, k)."""
 
@@ -53,7 +52,7 @@ def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
 
     Args:
         mean: effects by prefix, host and arm, shape (p, hosts, k).
-        variance: of the effects, shape (p, hosts, k); infinite where a host knows nothing.
+        variance: variances of the effects, shape (p, hosts, k); infinite where a host knows nothing.
         quorum: number of hosts that have to know an arm before their lessons count.
     """
     known = np.isfinite(variance)

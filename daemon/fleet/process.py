@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher-fleet`: share lessons with the other hosts of a site, until told to stop.
+"""`ltp-switcher-fleet`: it shares lessons with the other hosts of a site until it is stopped.
 
 It is a process of its own without any capability. It knows the daemon's control socket and the store.
 """

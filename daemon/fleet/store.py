@@ -34,26 +34,28 @@ Client = TypeVar("Client", Valkey, ValkeyCluster)
 Item = TypeVar("Item")
 
 TIMEOUT_S: Final = 2.0
-"""Time in which the store has to answer, in seconds."""
+"""Time in seconds in which the store has to answer."""
 BATCH: Final = 256
 """Number of prefixes in one pipeline."""
 STAMPS_MAX: Final = 65_536
-"""Most prefixes whose stamps are kept, the newest ones."""
+"""Largest number of prefixes whose stamps are kept. The newest stamps are kept."""
 HOSTS_SHOWN: Final = 64
-"""Most hosts whose presence is read at a time. If there are more, chance draws them."""
+"""Largest number of hosts whose presence is read at a time. If there are more hosts, a random
+part is read.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The changes in the store, without the lessons themselves."""
+    """The state of the store, without the lessons themselves."""
 
     stamps: list[float | None]
     """The stamp of each prefix; None if the store has no lesson about it."""
     presence: bytes | None
     """This host's own presence, as the store has it."""
     whole_s: float
-    """Unix time when all hosts will have written again after a loss, as the first finder set it; 0 without a
-    loss.
+    """Unix time at which all hosts will have written again after a loss, as the host that found the loss set
+    it; 0 without a loss.
     """
 
 
@@ -77,7 +79,9 @@ class Store:
         return ", ".join(self._settings.store)
 
     def look(self, prefixes: Sequence[str], host: str) -> Look:
-        """The stamps of prefixes, a host's presence, and whether another host has found a loss."""
+        """Read the stamps of prefixes, a host's presence, and the time that another host has set after a
+        loss.
+        """
         stamps: list[float | None] = []
         for batch in _batches(prefixes):
             (found,) = self._ask(("ZMSCORE", f"{self._space}stamps", *batch))
@@ -86,12 +90,14 @@ class Store:
         return Look(stamps, cast("bytes | None", self._granted(presence)), _time_s(whole, 0.0))
 
     def write(self, host: str, lessons: Mapping[str, bytes], stamp: int, keep_s: float) -> list[str]:
-        """Write a host's lessons. Returns the prefixes that the store refused, as a full store does.
+        """Write a host's lessons. Returns the prefixes whose lessons the store refused, for example because
+        it is full.
 
         Args:
-            host: name of the host, which is the field of each prefix's hash.
+            host: name of the host. It is the field in each prefix's hash.
             lessons: the host's lesson by prefix.
-            stamp: number of this write, larger than those of all earlier writes to the same prefixes.
+            stamp: number of this write. It is larger than the number of every earlier write to the same
+                prefixes.
             keep_s: the store drops a prefix after this time without another write.
         """
         refused = []
@@ -113,9 +119,10 @@ class Store:
         return refused
 
     def greet(self, host: str, presence: bytes) -> bool:
-        """Write a host's presence. It comes after the lessons, so it shows that they have arrived.
+        """Write a host's presence after its lessons, so that the presence shows that the lessons have
+        arrived.
 
-        Returns false if the store refuses it, as a full store does.
+        Returns false if the store refuses the presence, for example because it is full.
         """
         stamps = f"{self._space}stamps"
         found = self._send([
@@ -139,7 +146,9 @@ class Store:
         return _time_s(found, at_s)
 
     def read(self, prefixes: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """Read the lessons of each prefix by host. From more than `HOSTS_MAX` hosts, chance draws so many."""
+        """Read the lessons of each prefix, by host. If there are more than `HOSTS_MAX` hosts, a random part
+        is read.
+        """
         made = []
         for batch in _batches(prefixes):
             made += self._ask(
@@ -153,7 +162,7 @@ class Store:
         return [cast("bytes", name).decode(errors="replace") for name in _list(found)]
 
     def hosts(self) -> tuple[int, dict[bytes, bytes]]:
-        """The number of hosts, and the presence of at most `HOSTS_SHOWN` by name."""
+        """The number of hosts, and the presence of at most `HOSTS_SHOWN` hosts, by name."""
         key = f"{self._space}hosts"
         count, found = self._ask(("HLEN", key), ("HRANDFIELD", key, HOSTS_SHOWN, "WITHVALUES"))
         return int(cast("int", count)), _pairs(found)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the decision log that a report needs, kept in memory and updated from the files.
 
-A row of 271 bytes takes some 100 bytes here: the prefix is a number, and RTT samples that a row lacks take no
+A row of 271 bytes takes some 100 bytes here, because the prefix is a number, and missing RTT samples take no
 room.
 """
 
@@ -31,7 +31,7 @@ _DTYPES: Final = {
     "prefix": np.dtype("i4"), "samples": np.dtype("u1"),
 }  # fmt: skip
 _ROOM: Final = 1.25
-"""Room for so many times the rows where there is none left."""
+"""Factor by which the room for rows grows when it is full."""
 
 
 class _Numbers(dict[bytes, int]):
@@ -95,7 +95,7 @@ class Columns:
         return self._rtt_us[: self._n_rtt]
 
     def reserve(self, rows: int) -> None:
-        """Reserve room for `size` rows. Room that is not used takes no memory."""
+        """Reserve room for `size` rows. Unused room takes no memory."""
         if rows > len(self._store["prefix"]):
             for name, values in self._store.items():
                 self._store[name] = _roomy(values, self._size, rows)
@@ -167,7 +167,7 @@ class KeptLog:
     def refresh(self) -> bool:
         """Add the log's new rows, and drop rows that the log has deleted. Returns whether anything changed.
 
-        Raises `ArtifactError` if nothing can be read, or if the names of the arms cannot.
+        Raises `ArtifactError` if nothing can be read, or if the names of the arms cannot be read.
         """
         before, skipped = len(self.columns), self.skipped if self._rows else None
         self.columns.reserve(before + self._reader.bytes_ahead() // ROW_DTYPE.itemsize)

@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from ltp_switcher.arrays import Bools, Floats, Indices, Int32s, Ints
 
 CLUSTERS_MIN: Final = 4
-"""Least number of units in a group for which there is an interval."""
+"""Least number of units in a group with which there is an interval."""
 WINDOW: Final = 6
-"""Number of a switchback's blocks that are compared with each other. Load drifts, but little within so few
-blocks.
+"""Number of a switchback's blocks that are compared with each other. Load drifts little within
+so few blocks.
 """
 _DRAWS: Final = 999
-"""Other draws of the groups that randomisation inference compares the real one with."""
+"""Number of other draws of the groups with which randomisation inference compares the real draw."""
 _LARGE: Final = 300
-"""Number of units in each group from which on Welch's t holds even for skewed values."""
+"""Least number of units in each group with which Welch's t holds even for skewed values."""
 _HALVINGS: Final = 30
 _FAR: Final = 64
-"""Factor over Welch's interval from which on an interval says that the groups are too small."""
+"""An interval wider than Welch's by this factor shows that the groups are too small."""
 _TURNS: Final = 30
 _AT_ONCE: Final = 1 << 16
-"""Cells of a switchback that are worked on together, if they are not all of one prefix."""
+"""Number of a switchback's cells that are processed together. All cells of one prefix stay together."""
 _Z: Final = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""
 
@@ -195,13 +195,13 @@ class Switchback:
     time block.
 
     The effect is estimated within prefixes, between blocks. A regression on the treatment has one level for
-    each prefix and one for each `WINDOW` blocks. So neither another mix of destinations nor the hour's load
-    counts as an effect. Blocks are the clusters of the errors, because all flows of a block share its luck.
-    The errors are right for few blocks, too: they use HC2 with each block's leverage and Satterthwaite's
-    degrees of freedom (Bell and McCaffrey, 2002).
+    each prefix and one for each `WINDOW` blocks. So neither another mix of destinations nor the load of the
+    hour counts as an effect. Blocks are the clusters of the errors, because all flows of a block share its
+    luck. The errors are also right for few blocks: they use HC2 with each block's leverage and
+    Satterthwaite's degrees of freedom (Bell and McCaffrey, 2002).
 
-    There may be as many cells as rows of the log. So their values are computed for one part at a time, which
-    fits the processor's cache, and are not kept.
+    There may be as many cells as rows of the log. So the cells' values are computed for one part at a time,
+    which fits the processor's cache, and are not kept.
 
     Args:
         treated: whether the cell's block is treated, shape (n,).

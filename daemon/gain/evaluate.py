@@ -24,7 +24,7 @@ POLICY: Final = "policy"
 
 
 class NoOverlapError(LtpSwitcherError):
-    """The logged decisions say nothing about the policy."""
+    """The logged decisions contain nothing about the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,12 @@ class Mean:
 class Evaluation:
     """A policy's mean reward (Mutant Eq. 1, 0 to 1), and the size of the sample behind it.
 
-    decisions: number of logged decisions that count. without_reward: number of decisions left out because
-    they were too short. effective: (sum of weights)^2 / sum of squared weights. clusters: number of
-    independent units. of: name of such a unit.
+    Attributes:
+        decisions: number of logged decisions that count.
+        without_reward: number of decisions that were too short to have a reward, and are left out.
+        effective: (sum of weights)^2 / sum of squared weights.
+        clusters: number of independent units.
+        of: name of such a unit.
     """
 
     policy: str

@@ -10,16 +10,16 @@ factor, the remaining values do not depend on the lot (Fisher, 1935). Their rank
 the scores, as in the stratified rank test of van Elteren (1960). A bet on low ranks of the treated blocks
 pays
 
-    exp(-b W) / E[exp(-b W')],    W: sum of the treated blocks' scores, W': the same under another lot,
+    exp(-b W) / E[exp(-b W')],    W: sum of the treated blocks' scores, W': the same under another lot.
 
-which is 1 in expectation where the supposition holds. So the product of the bets of all rounds is a test
-martingale: it ever reaches 1/a with a probability of a at most (Ville, 1939). The mean over several b is a
-test martingale, too (mixtures: Robbins, 1970), and no variance must be known. Low ranks contradict a supposed
-effect that is above the truth, and high ranks one that is below it. The effects that nothing has contradicted
-are a confidence sequence (Howard et al., Annals of Statistics 2021; by lots: Ham, Bojinov, Lindon and
-Tingley, "Design-based confidence sequences", 2022; test martingales: Ramdas et al., Statistical Science
-2023). It holds for the effect of every block being at least, or at most, the supposed one (Caughey et al.,
-2023).
+If the supposition holds, this payment is 1 in expectation. So the product of the bets of all rounds is a test
+martingale, and the probability that it ever reaches 1/a is at most a (Ville, 1939). The mean over several b
+is a test martingale, too (mixtures: Robbins, 1970), and no variance must be known. Low ranks contradict a
+supposed effect above the true effect, and high ranks contradict one below it. The effects that nothing has
+contradicted are a confidence sequence (Howard et al., Annals of Statistics 2021; by lots: Ham, Bojinov,
+Lindon and Tingley, "Design-based confidence sequences", 2022; test martingales: Ramdas et al., Statistical
+Science 2023). The sequence holds for the statement that the effect of every block is at least, or at most,
+the supposed one (Caughey et al., 2023).
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from ltp_switcher.arrays import Bools, Floats
 ERROR: Final = 0.05
 """Probability that the confidence sequence ever leaves out the true effect. Each side has half of it."""
 BETS: Final[Floats] = 2.0 ** np.arange(-4, 2, dtype=np.float64)
-"""Sizes b of the bets. The bet b finds an effect of b standard deviations of the noise best."""
+"""Sizes b of the bets. The bet b is best at finding an effect of b standard deviations of the noise."""
 _BOTH: Final[Floats] = np.concatenate([BETS, -BETS])
 PROOF: Final = math.log(2 / ERROR)
-"""The logarithm of a martingale at which the supposed effect counts as contradicted."""
+"""The logarithm of a martingale from which on the supposed effect counts as contradicted."""
 _SMALLEST: Final = 2
-"""Blocks with traffic that a unit needs to be compared with itself."""
+"""Least number of blocks with traffic with which a unit can be compared with itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """The goodput of one round, by prefix and block.
 
-    logs: logarithm of the goodput of each prefix and block, shape (prefixes, blocks); NaN without traffic.
-    treated: whether each prefix was treated in each block, shape (prefixes, blocks). together: whether one
-    lot decided for all prefixes, so that all prefixes are one unit.
+    Attributes:
+        logs: logarithm of the goodput, shape (prefixes, blocks); NaN without traffic.
+        treated: whether each prefix was treated in each block, shape (prefixes, blocks).
+        together: whether one lot decided for all prefixes, so that all prefixes are one unit.
     """
 
     logs: Floats
@@ -62,7 +63,7 @@ class Round:
         return self._changed(-math.log1p(effect), self.treated)
 
     def redrawn(self, effect: float, treated: Bools) -> Round:
-        """The round with this effect moved into the blocks of another lot, which counts from now on."""
+        """The round with this effect moved into the blocks of another lot. This lot counts from now on."""
         return self._changed(math.log1p(effect), treated)
 
     def _changed(self, by: float, treated: Bools) -> Round:
@@ -135,7 +136,7 @@ def _sums_of_products(weights: Floats, largest: int) -> Floats:
 
 
 class Evidence:
-    """The evidence of the rounds so far: the relative effects on goodput that they have contradicted.
+    """The evidence of the rounds so far: it tells which relative effects on goodput are contradicted.
 
     Args:
         effects: the supposed effects, each above -1.
@@ -157,18 +158,18 @@ class Evidence:
 
     @property
     def lower(self) -> float | None:
-        """The greatest effect that the true one is proven to exceed; None before the first proof."""
+        """The greatest effect that the true effect is proven to exceed; None before the first proof."""
         beyond = self.effects[self._most[:, 1] >= PROOF]
         return float(beyond.max()) if beyond.size else None
 
     @property
     def upper(self) -> float | None:
-        """The least effect that the true one is proven to stay below; None before the first proof."""
+        """The least effect that the true effect is proven to stay below; None before the first proof."""
         beyond = self.effects[self._most[:, 0] >= PROOF]
         return float(beyond.min()) if beyond.size else None
 
     def arrays(self) -> dict[str, Floats]:
-        """The evidence so far, as arrays that `restore` takes."""
+        """The evidence so far, in the form that `restore` takes."""
         return {"effects": self.effects, "logs": self._logs, "most": self._most}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -201,7 +202,7 @@ class Power:
         self._rounds = 0
 
     def take(self, found: Round, draws: int) -> None:
-        """Put the effect into a round with other lots, and add the payments that the bets would have had."""
+        """Put the effect into a round with other lots, and add the payments that the bets would have made."""
         for _ in range(draws):
             lots = self._rng.permuted(found.treated[:1] if found.together else found.treated, axis=1)
             values, treated = found.redrawn(self._effect, np.broadcast_to(lots, found.logs.shape)).values()
@@ -211,8 +212,8 @@ class Power:
 
     @property
     def seen(self) -> Floats:
-        """Payments of the bets, then the number of rounds, shape (bets + 1,). A saved value may be
-        set again.
+        """Payments of the bets, and the number of rounds as the last item, shape (bets + 1,). A saved value
+        may be set.
         """
         return np.append(self._gain, self._rounds)
 

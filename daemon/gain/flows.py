@@ -39,7 +39,7 @@ _FLOW_DTYPE: Final = np.dtype(
         )]),
     ]
 )  # fmt: skip
-"""The parts of an outcome that tell which flow it is, and its value."""
+"""The fields of an outcome that identify its flow, and the flow's value."""
 
 
 class KeptFlows:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 CONTENT_MAX: Final = 1 << 20
-"""Most bytes of content in a frame. A header that gives more counts as damage."""
+"""Largest number of bytes of content in a frame. A header with a larger number counts as damage."""
 _MARK: Final = b"\x89LTPfrm\n"
 """Mark of a header. The first byte is no ASCII, and the last one shows a conversion of line ends."""
 _HEADER: Final = struct.Struct("<8sIIQI")
@@ -51,8 +51,8 @@ class Scan:
     def frames(self, data: bytes, *, final: bool) -> Iterator[tuple[int, memoryview]]:
         """The layout and content of each frame in the bytes from `offset` on.
 
-        Reading moves `offset` on. If more bytes may come (`final` is false), reading stops before an
-        unfinished frame.
+        Reading moves `offset`. If more bytes may come (`final` is false), reading stops before an unfinished
+        frame.
         """
         view, at = memoryview(data), 0
         while at < len(data):

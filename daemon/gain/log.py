@@ -33,15 +33,15 @@ FOLDER: Final = "decisions"
 """The log's folder in the state directory."""
 NAMES_FILE: Final = "arms.json"
 _FILES: Final = 16
-"""Fewest files of the log. So it holds at least 15/16 of its bound once it is full."""
+"""Least number of files of a full log. With it, a full log holds at least 15/16 of its bound."""
 _FILE_BYTES: Final = 64_000_000
 """Largest size of a file."""
 _GATHER_S: Final = 1.0
-"""How long rows wait for others to share a frame."""
+"""Time in seconds for which rows wait for further rows, so that they share a frame."""
 _WAITING_MAX: Final = 1 << 17
-"""Rows that may wait for the disk. Further ones are dropped."""
+"""Largest number of rows that may wait for the disk. Further rows are dropped."""
 _PIECE_BYTES: Final = 4 << 20
-"""Bytes that are read at a time."""
+"""Number of bytes that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Form:
     """The form of a log: the type of its rows, and the names of its files."""
 
     name: str
-    """Name of the log's files and, as a plural, of its rows."""
+    """Name of the log's files. Its plural is the name of the log's rows."""
     dtype: np.dtype[np.void]
     setting: str
     """The setting that bounds the log's size. If the setting is 0, there is no log."""
@@ -77,7 +77,7 @@ class Form:
 
     @property
     def frame_rows(self) -> int:
-        """Most rows in a frame."""
+        """Largest number of rows in a frame."""
         return CONTENT_MAX // self.dtype.itemsize
 
     def files_of(self, folder: Path) -> list[Path]:
@@ -102,8 +102,8 @@ DECISIONS: Final = Form(FOLDER, ROW_DTYPE, "gain.log_mb")
 class LogWriter:
     """Writes rows of a form to files in `folder`. The files together stay within `bytes_max`.
 
-    No caller waits for the disk. If the disk cannot be written, rows are dropped, with one warning, until it
-    can be written again. `names` are the arms' names by id.
+    No caller waits for the disk. While the disk cannot be written, rows are dropped, and one warning is
+    logged. `names` has the arms' names by id.
     """
 
     def __init__(self, form: Form, folder: Path, bytes_max: int, names: Mapping[int, str]) -> None:
@@ -125,7 +125,7 @@ class LogWriter:
         """Number of rows that were not written."""
 
     def append(self, rows: Rows) -> None:
-        """Write these rows, which nobody may change from now on."""
+        """Write these rows. Nobody may change the array after this call."""
         with self._changed:
             fit = rows[: _WAITING_MAX - self._rows_waiting]
             self.dropped += len(rows) - len(fit)
@@ -280,7 +280,10 @@ class Skipped:
 class Reader:
     """Reads a log's folder, or one file of the log, and later the rows that were added.
 
-    bytes_max: total size of the newest files of a folder that are read.
+    Args:
+        place: the folder or the file.
+        bytes_max: total size of the newest files of a folder that are read.
+        form: the form of the log.
     """
 
     def __init__(self, place: Path, bytes_max: float = float("inf"), form: Form = DECISIONS) -> None:
@@ -304,8 +307,8 @@ class Reader:
         return Skipped(damaged + self._unfinished, len(self._foreign), self._old)
 
     def bytes_ahead(self) -> int:
-        """Rough number of bytes that the next call of `news` reads. Raises `ArtifactError` where
-        `news` does.
+        """Rough number of bytes that the next call of `news` reads. Raises `ArtifactError` if the log cannot
+        be read.
         """
         return sum(_size(file) - self._scans.get(file, Scan()).offset for file in self._found())
 

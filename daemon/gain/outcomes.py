@@ -36,7 +36,7 @@ ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
 OutcomeRows = npt.NDArray[np.void]
 """`ROW_DTYPE`, shape (n,)."""
 _WITHOUT_GROUPS: Final[np.dtype[np.void]] = np.dtype([("time_s", "=f8"), ("outcome", OUTCOME_DTYPE)])
-"""The rows of earlier versions."""
+"""Row types of earlier versions, which have no groups."""
 
 
 def _with_groups(rows: OutcomeRows) -> OutcomeRows:
@@ -49,7 +49,7 @@ def _with_groups(rows: OutcomeRows) -> OutcomeRows:
 
 OUTCOMES: Final = Form(FOLDER, ROW_DTYPE, "gain.outcomes_mb", {_WITHOUT_GROUPS: _with_groups})
 PREFIX_KEY: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("network", "u1", (PREFIX_BITS_V6 // 8,))])
-"""A destination prefix, as a key."""
+"""The type of a destination prefix as a key."""
 _NORMAL_95: Final = 1.96
 VISIT_GAP_S: Final = 1.0
 """Time without a flow to a prefix after which the next flow begins a new visit, in seconds; the same as in

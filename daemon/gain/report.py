@@ -32,13 +32,15 @@ RATIOS: Final = ("goodput", "rtt_p95", "completion_time", "reward")
 MEASURES: Final = (*RATIOS, "retransmits")
 """All measures. `retransmits` is a share of the packets, and its effect is a difference of shares."""
 _ROWS_AT_ONCE: Final = 1 << 14
-"""Rows that are worked on together, so that what is between rows and units takes little memory."""
+"""Number of rows that are processed together. With it, the intermediate results take little memory."""
 _PAIR: Final = np.dtype([("second", "<u4"), ("first", "<u4")])
-"""A pair of numbers whose bytes, read as one number, are in the order of the first, then of the second."""
+"""Type of a pair of numbers. Its bytes, read as one number, are ordered by the first number, then by the
+second.
+"""
 PREFIXES_MAX: Final = 20
-"""Most prefixes in a report. Those with the most data come first."""
+"""Largest number of prefixes in a report. The prefixes with the most data are taken."""
 AGREES: Final = 0.9
-"""Share of time on the advised arm at which a prefix's traffic has nothing to gain from the advice."""
+"""Share of time on the advised arm from which on a prefix has nothing to gain from the advice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,18 +34,20 @@ Units = Literal["prefixes", "blocks"]
 End = Literal["done", "harm", "undecided", "aborted", "damaged"]
 
 PREFIXES_MAX: Final = 1024
-"""Most prefixes of a round that are judged, the first ones with traffic. They suffice for any verdict."""
+"""Largest number of prefixes of a round that are judged: the first ones with traffic. They suffice for any
+verdict.
+"""
 GRACE_S: Final = 5.0
 """Time from the end of a round, or of the wash-out, to the round's judgement, in seconds. A flow's last
 decision comes late.
 """
 REFERENCE: Final = -0.10
-"""The harm for which the status gives the time that its proof would take."""
+"""The harm for which the status tells how long a proof would take."""
 SHOWN: Final = (-0.5, -0.3, -0.2, -0.15, -0.1, -0.07, -0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05,
                 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # fmt: skip
-"""The values that the ends of the status's interval may have."""
+"""The possible ends of the interval in the status."""
 _DRAWS: Final = 8
-"""Lots, or prefixes with a lot, by which a round tells of the time that a proof takes."""
+"""Number of lots, or of prefixes with a lot, from which a round estimates the time of a proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,15 @@ STAGES: Final = (Stage(1, 20), Stage(1, 5), Stage(3, 6), Stage(1, 1))
 class Plan:
     """The terms of a rollout, fixed at its start.
 
-    units: the units that draw lots. seed: seed of the lots. block_s, washout_s: the same as in `Trial`. arm:
-    id of the baseline arm. tolerance: greatest loss of the server's goodput, as a share, that may remain
-    possible in a next stage. stage_min_s, stage_max_s: least and longest time of a stage.
+    Attributes:
+        units: the units that draw lots.
+        seed: seed of the lots.
+        block_s: length of a time block, as in `Trial`.
+        washout_s: first part of a block that does not count, as in `Trial`.
+        arm: id of the baseline arm.
+        tolerance: largest loss of the server's goodput, as a share, that may remain possible in a next stage.
+        stage_min_s: least time of a stage.
+        stage_max_s: longest time of a stage.
     """
 
     units: Units
@@ -145,7 +153,7 @@ _ALL: Final[UInt64s] = np.zeros(1, np.uint64)
 
 
 def unit_of(prefix: bytes) -> int:
-    """A number of 64 bits for a prefix, from the prefix as the decision log writes it."""
+    """A number of 64 bits for a prefix, computed from its text in the decision log."""
     return int.from_bytes(hashlib.blake2b(prefix, digest_size=8).digest())
 
 
@@ -198,7 +206,8 @@ class _Sums:
 class Status:
     """The state of a rollout. Effects are relative changes of goodput, or None if nothing is proven yet.
 
-    detect_s: rough time in which this stage would prove a harm of 10 %; None if not known yet.
+    `detect_s` is the rough time in which this stage would prove a harm of 10 %, or None if it is not known
+    yet.
     """
 
     stage: int
@@ -215,28 +224,28 @@ class Status:
 
 
 class Rollout:
-    """A rollout under way. `trial` has the lots of the present stage. `take` gets the rows, and `look` the
-    time.
+    """A rollout under way. `trial` has the lots of the present stage. `take` gets the rows, and `look` gets
+    the time.
 
     Args:
         plan: the terms of the rollout.
         now_s: Unix time.
-        shown: supposed effects that are judged for the status alone. If there are none, the status gives no
-            time of a proof either.
+        shown: supposed effects that are judged for the status alone. If there are none, the status also gives
+            no time of a proof.
         make_evidence: makes the object that judges supposed effects by the rounds.
     """
 
     _trial: StageTrial
     _stage_began_s: float
     _block: int
-    """The latest block that `look` was called in."""
+    """The latest block in which `look` was called."""
     _begin: int
     """The first block of the round under way."""
     _rounds: int
-    """Rounds judged in this stage."""
+    """Number of rounds that were judged in this stage."""
     _sums: _Sums
     _judged: Round | None
-    """The round that is judged in parts, with the place of the effect that comes next."""
+    """The round that is judged in parts, and the index of the effect that comes next."""
     _next_effect: int
     _power: Power
 
@@ -383,11 +392,13 @@ class Rollout:
 
     @property
     def settled(self) -> bool:
-        """Whether `arrays` and `words` hold the whole state. They do not while a round is judged in parts."""
+        """Whether `arrays` and `words` hold the whole state. While a round is judged in parts,
+        they do not.
+        """
         return self._judged is None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The state as arrays for `restored`, which takes `words`, too. Nobody may change the arrays
+        """The state as arrays. `restored` takes them together with `words`. Nobody may change the arrays
         afterwards.
         """
         sums = {"units": self._sums.units, "acked": self._sums.acked, "busy_s": self._sums.busy_s}
@@ -396,8 +407,8 @@ class Rollout:
 
     @classmethod
     def restored(cls, words: Mapping[str, object], arrays: Mapping[str, np.ndarray]) -> Rollout:
-        """Restore the rollout that gave these arrays and words. Raises `ValueError` or `KeyError` if they do
-        not fit.
+        """Restore the rollout to which these arrays and words belong. Raises `ValueError` or `KeyError` if
+        they do not fit.
         """
         made = cls(_plan(words["plan"]), _real(words, "began_s"))
         made._enter(_whole(words, "stage", len(STAGES) - 1), _real(words, "stage_began_s"))

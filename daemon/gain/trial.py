@@ -25,8 +25,12 @@ Design = Literal["none", "holdback", "switchback", "rollout"]
 class Trial:
     """The design of an experiment, and its draws, which the seed determines.
 
-    share: share of the prefixes that are held back. block_s: length of a time block in seconds. washout_s:
-    length of the first part of a block, which does not count, in seconds. arm: id of the baseline arm.
+    Attributes:
+        share: share of the prefixes that are held back.
+        block_s: length of a time block in seconds.
+        washout_s: length of the first part of a block in seconds. This part does not count.
+        arm: id of the baseline arm.
+        seed: seed of the draws.
     """
 
     design: Design = "none"
@@ -68,7 +72,7 @@ class Trial:
             prefixes: destination prefixes, each once.
             numbers: index of each flow's prefix in `prefixes`, shape (n,).
             born_s: Unix times of the births, shape (n,).
-            since_s: Unix time of the experiment's begin. A flow born before is in no group that counts.
+            since_s: Unix time at which the experiment began. A flow born before is in no group that counts.
         """
         held = [self.holds_back(prefix) for prefix in prefixes]
         blocks = np.array([self.block(at) for at in born_s.tolist()], np.int64)

@@ -22,12 +22,14 @@ from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate, reward
 ZETA: Final = 5.0
 KAPPA: Final = 2.0
 CLIP: Final = 3.0
-"""Most that a value may differ from the mean of its prefix and size class. It is a factor of 20 in reward."""
+"""Largest distance of a value from the mean of its prefix and size class: a factor of 20 in reward."""
 SIZE_BOUNDS_BYTES: Final = (30_000, 300_000, 3_000_000)
 """Bounds between the size classes, in bytes. A flow of 30,000 bytes is in the second class."""
 SIZE_NAMES: Final = ("< 30 KB", "< 300 KB", "< 3 MB", "more")
 ROUNDS_HALF: Final = 10.0
-"""Number of round trips after which a flow says half as much as a very long one. Chosen, not measured yet."""
+"""Number of round trips after which a flow counts half as much as a very long flow. It was chosen, not
+measured.
+"""
 
 
 def raw_values(outcomes: OutcomeArray) -> Floats:

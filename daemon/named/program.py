@@ -2,9 +2,9 @@
 """The BPF program in the kernel. bpftool loads it, attaches it, and fills its tables.
 
 The program and its maps are pinned in a folder that is named after the object file's digest. A folder exists
-once its program is attached. So another object gets another folder. It is filled and attached before the old
-one goes, and no flow is born in between without a rule. The pins outlive every process, so no process has to
-run.
+once its program is attached. Another object file gets another folder. The new program is filled and attached
+before the old one is removed, so no flow begins between the two without a rule. The pins outlive every
+process, so no process has to run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_BPFTOOL: Final = "bpftool is missing; `apt install bpftool`"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places in the file system at which the kernel shows the program's surroundings.
+    """The places in the file system that matter to the program.
 
     Attributes:
         bpffs: where a bpf file system is mounted.
@@ -104,11 +104,11 @@ class Program:
         return self._places.module.exists()
 
     def attached(self) -> bool:
-        """Whether one of our programs looks at new flows."""
+        """Whether one of our programs is attached to new flows."""
         return any(entry.get("name") == NAME for entry in self._neighbours())
 
     def pinned(self) -> bool:
-        """Whether the program is loaded. Raises `DatapathError` if this user may not look."""
+        """Whether the program is loaded. Raises `DatapathError` if this user may not see the pins."""
         return bool(self._folders())
 
     def counts(self) -> dict[bytes, tuple[Verdict, Count]]:
@@ -116,7 +116,7 @@ class Program:
         not loaded.
 
         Raises:
-            DatapathError: this user may not read it, or bpftool fails.
+            DatapathError: this user may not read the table, or bpftool fails.
         """
         folders = self._folders()
         return self._dump(folders[0]) if folders else {}

@@ -25,7 +25,7 @@ from ltp_switcher.daemon.settings.prefixes import Network
 from ltp_switcher.errors import InvalidValueError
 
 RULES_MAX: Final = 65536
-"""Most entries in the kernel's table."""
+"""Largest number of entries in the kernel's table."""
 BOTH_PORTS, REMOTE_PORT, OWN_PORT, ANY_PORT, USED = range(5)
 """Kinds of rules, the same as `enum rule_kind` in rules.h."""
 
@@ -82,7 +82,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One line of an operator, a used prefix or a policy, with the table's keys that it becomes."""
+    """A used prefix or a policy, as an operator wrote it, with the keys that it has in the table."""
 
     match: str
     policy: bool
@@ -92,8 +92,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All rules. `table` is the wanted content of the kernel's table, and `named` are the lines that it comes
-    from.
+    """All rules. `table` is the wanted content of the kernel's table, and `named` has the prefixes and
+    policies from which the content comes.
     """
 
     table: Mapping[bytes, Verdict]
@@ -201,8 +201,8 @@ def steps(
 ) -> list[Step]:
     """Return the ordered changes that bring the program's tables to these rules.
 
-    After each step every rule that stays is still found. New entries come before the summary, which turns
-    searches on and off, and deletions come after it.
+    After each change, every rule that stays is still found. New entries come before the summary, which turns
+    searches on and off, and deletions come after the summary.
 
     Args:
         rules: the wanted rules.

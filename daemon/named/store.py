@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files behind the rules: the used prefixes, one a line, and the policies that the daemon last had.
+"""The files behind the rules: the used prefixes, one on each line, and the policies that the daemon last had.
 
 A bad line does no harm to other lines. It is reported by its number, and stays in the file.
 """
@@ -107,7 +107,7 @@ def write(file: Path, content: PrefixFile) -> None:
 
 
 def read_policies(file: Path) -> tuple[Policies, list[str]]:
-    """Read the policies that the daemon left. Returns them, and the faults of policies that cannot be read.
+    """Return the policies that the daemon has left, and the faults of policies that cannot be read.
 
     Raises:
         ArtifactError: the file exists but cannot be read.

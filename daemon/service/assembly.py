@@ -37,9 +37,9 @@ VISIT_ARMS: Final = (*ROLES, ArmId.CUBIC)
 
 
 def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection) -> list[ArmInfo]:
-    """Load the extra arms, and return all arms. Raises `ConfigError` where an extra one cannot be an arm.
+    """Load the extra arms, and return all arms. Raises `ConfigError` if an extra one cannot be an arm.
 
-    A learned arm is available where the kernel executes it and its policy has weights.
+    A learned arm is available if the kernel executes it and its policy has weights.
     """
     for name in extra:
         arm = datapath.load_arm(name)
@@ -49,7 +49,9 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
 
 
 def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
-    """The arms to choose among: those that the settings name, else the policy's own. Raises `ConfigError`."""
+    """The arms to choose among: the arms that the settings name, or else the policy's own. Raises
+    `ConfigError`.
+    """
     usual = ROLES if _guarded(config) or config.daemon.policy in {"rule", "epsilon-greedy"} else None
     return candidate_ids(arms, config.pool.arms, usual=usual)
 
@@ -95,7 +97,7 @@ def make_learned(
     table: FlowTable,
     network: Callable[[], NetworkKnowledge | None] = lambda: None,
 ) -> LearnedArms:
-    """Make the learned arms. The chooser tells them which flows are siblings, and the flow table their
+    """Make the learned arms. They ask the chooser which flows are siblings, and the flow table for the flows'
     prefixes.
     """
     return LearnedArms(

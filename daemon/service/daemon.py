@@ -74,7 +74,7 @@ log = logging.getLogger(__name__)
 STATUS_INTERVAL_S: Final = 10.0
 ROLLOUT_INTERVAL_S: Final = 1.0
 OUTCOMES_WAITING: Final = 8192
-"""Most outcomes that wait in the module at a time: those of 8 s at 1,000 flows a second, 1.4 MB."""
+"""Largest number of outcomes that wait in the module: 8 s at 1,000 flows a second, 1.4 MB."""
 _POLICY, _TEAMS, _VISITS = "policy.", "teams.", "visits."
 
 
@@ -88,7 +88,7 @@ class SessionTerms:
 
 
 class Every:
-    """A timer that is due once in an interval of seconds; with 0 it never is."""
+    """A timer that is due once in an interval of seconds. With an interval of 0 it is never due."""
 
     def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
@@ -198,7 +198,9 @@ class Daemon:
 
     @property
     def faults(self) -> list[str]:
-        """Sentences about faults that keep the daemon from a part of its task. Each names the remedy."""
+        """Sentences about faults that keep the daemon from a part of its task. Each sentence names the
+        remedy.
+        """
         return [fault for fault in (self.choices.held, self.rollouts.damaged, self._room.fault) if fault]
 
     def set_mode(self, mode: str) -> None:
@@ -307,7 +309,7 @@ class Daemon:
         return self.choices.revert(number, self._apply, self._govern, caller)
 
     def set_policies(self, policies: Policies, caller: Caller) -> Save:
-        """Put these policies, and no others, in force; see `Choices.set_policies`."""
+        """Put these policies in force in place of all earlier ones; see `Choices.set_policies`."""
         return self.choices.set_policies(policies, self._govern, caller)
 
     def _govern(self, policies: Policies) -> None:

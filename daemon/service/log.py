@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging to the journal with fields if it reads stderr, else to stderr with times for a person."""
+"""Logging to the journal with fields if the journal reads stderr, and to stderr with times otherwise."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ MARGIN_S: Final = 0.001
 
 
 class StepLoop:
-    """Calls `step` every `step_s` while `busy`, else every `idle_s`, until `stop`.
+    """Calls `step` every `step_s` while `busy`, and every `idle_s` otherwise, until `stop`.
 
     Deadlines are absolute (CLOCK_MONOTONIC), so a late step delays no other. A step that was due while
     another ran is left out and counted in `missed`. Descriptors registered with `selector` carry a callback
-    that takes the descriptor. `pump` does pending work until a given time, and says whether more is left. An
-    idle loop wakes as soon as a callback makes it busy.
+    that takes the descriptor. `pump` does pending work until a given time, and returns whether more is left.
+    An idle loop wakes as soon as a callback makes it busy.
     """
 
     def __init__(

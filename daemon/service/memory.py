@@ -17,8 +17,9 @@ log = logging.getLogger(__name__)
 
 _MB: Final = 1 << 20
 BASE_BYTES: Final = {"mutant": 296 * _MB}
-"""Memory of the daemon without flows, by policy, including answers that clients have not read yet. The
-learning policy has the knowledge of 1024 prefixes, 50 MB, and copies of it while it is saved.
+"""Memory of the daemon without flows, by policy, including answers that clients have not read yet.
+
+The learning policy has the knowledge of 1024 prefixes, 50 MB, and copies of it during a save.
 """
 OTHER_BASE_BYTES: Final = 96 * _MB
 FLOW_BYTES: Final = {"mutant": 288 << 10}
@@ -29,12 +30,12 @@ VISITS_BYTES: Final = 64 * _MB
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 QUIET_LOOKS: Final = 6
-"""Number of looks without another refusal after which the fault is over."""
+"""Number of looks at the module's counts without another refusal, after which the fault is over."""
 
 
 def flows_that_fit(limit_bytes: int, policy: str, *, visits: bool = False) -> int:
-    """The number of flows that fit into so much memory under a policy. `visits` adds the memory of learning
-    from visits.
+    """The number of flows that fit into this memory under a policy. `visits` adds the memory of learning from
+    visits.
     """
     left = limit_bytes - BASE_BYTES.get(policy, OTHER_BASE_BYTES) - visits * VISITS_BYTES
     return max(0, left // FLOW_BYTES.get(policy, OTHER_FLOW_BYTES))
@@ -77,7 +78,7 @@ class Room:
         self._seen: int | None = None
         self._quiet = 0
         self.most = self._fits
-        """Most flows that the module may take on."""
+        """Largest number of flows that the module may take on."""
         self.refused = 0
         """Connections since the daemon's start that the module did not take on, because it had no room."""
         self.fault = ""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learned state on disk: one .npz file. It is written whole or not at all, and checked when it is read."""
+"""Learned state on disk: one .npz file. The file is written whole or not at all, and checked
+when it is read.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,10 @@ FORMAT_VERSION: Final = 1
 
 
 def write_state(path: Path, arrays: Arrays) -> None:
-    """Write arrays with a version and a checksum. A crash leaves either the old file or the new one.
+    """Write arrays with a version and a checksum. After a crash the disk has either the old file or the new
+    one.
 
-    Raises `ArtifactError` where the file cannot be written.
+    Raises `ArtifactError` if the file cannot be written.
     """
     artifacts.write(path, arrays, {}, version=FORMAT_VERSION, mode=STATE_MODE)
 
@@ -59,13 +62,15 @@ class Saver:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, arrays: Arrays) -> None:
-        """Save these arrays, which nobody may change from now on. Skip this if another save still runs."""
+        """Save these arrays. Nobody may change them after this call. Do nothing if another
+        save still runs.
+        """
         if not self.saving:
             self._thread = threading.Thread(target=self._save, args=(arrays,), name="save", daemon=True)
             self._thread.start()
 
     def finish(self, arrays: Arrays) -> None:
-        """Save these arrays now, after a save that may be under way."""
+        """Save these arrays now, after the end of any save that is under way."""
         if self._thread is not None:
             self._thread.join()
         self._save(arrays)

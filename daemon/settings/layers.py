@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of the settings' values by origin. A later layer goes over the earlier ones."""
+"""Layers of the settings' values by origin. A later layer overrides the earlier ones."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from ltp_switcher.errors import ConfigError
 CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
 """The environment variable that holds the path of the file. The flag `--config` overrides it."""
 SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
-"""A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`, which overrides it."""
+"""A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`. The long name wins if both are set."""
 ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})
 log = logging.getLogger(__name__)
 

@@ -66,7 +66,7 @@ class Ends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy. A member that is None or empty says nothing."""
+    """One policy. A member that is None or empty does not restrict anything."""
 
     prefix: Network | None = None
     netns: str | None = None
@@ -90,8 +90,8 @@ class Policy:
 
     @property
     def for_whole_prefix(self) -> bool:
-        """Whether the policy matches by prefix alone. The kernel's table of starting arms can hold only such
-        policies.
+        """True if the policy matches by prefix alone. Only such policies fit in the kernel's table of
+        starting arms.
         """
         return self.prefix is not None and not self.netns and not self.ports
 
@@ -114,7 +114,7 @@ class Policy:
         return f"{self.match}: {', '.join(says)}"
 
     def entry(self) -> dict[str, Entry]:
-        """The policy as `parse` takes it."""
+        """The policy in the form that `parse` takes."""
         fields: dict[str, Entry] = {
             "prefix": None if self.prefix is None else str(self.prefix),
             "netns": self.netns,
@@ -243,7 +243,9 @@ def _toml(value: Entry) -> str:
 
 
 def difference(before: Policies, after: Policies) -> tuple[list[Policy], list[Policy]]:
-    """The policies that are removed and those that are added. A policy that changes is in both."""
+    """The policies that are removed, and the policies that are added. A policy that changes is in both
+    results.
+    """
     old, new = set(before.entries), set(after.entries)
     return [p for p in before.entries if p not in new], [p for p in after.entries if p not in old]
 

@@ -86,7 +86,7 @@ def variable(path: str) -> str:
 
 
 def section_name(section: type[Section]) -> str:
-    """The name of a section in the file: the class `DaemonSection` is `[daemon]`."""
+    """The name of a section in the file. For example, the class `DaemonSection` has the name `daemon`."""
     return section.__name__.removesuffix("Section").lower()
 
 
@@ -99,8 +99,9 @@ def keys_of(section: type[Section]) -> list[Key]:
 
 
 def check(key: Key, raw: object, source: str = "") -> Value:
-    """Check and convert `raw` to a value of the key. Raises `ConfigError`, which names `source` or else the
-    key's path.
+    """Check `raw`, and convert it to a value of the key.
+
+    Raises `ConfigError`, which names `source` or, without one, the key's path.
     """
     name = source or key.path
     wanted = type(key.default)

@@ -20,7 +20,7 @@ from ltp_switcher.policies.runtime.declaration import declarations
 
 DEFAULT_PATH: Final = "/etc/ltp-switcher/config.toml"
 GONE: Final[dict[str, str]] = {"rule.short_ms": "a short path has no case of its own"}
-"""Keys of earlier versions, and why each was removed. A file that sets such a key is still read."""
+"""Keys of earlier versions, and the reason why each was removed. A file with such a key can still be read."""
 MODES: Final = ("active", "advise", "off")
 STEP_MAX_MS: Final = 2000.0
 """Longest step in ms. The service manager gets a sign of life after a step, and kills a service that is
@@ -266,7 +266,11 @@ class LearningSection(Section):
 
     @classmethod
     def paper(cls) -> LearningSection:
-        """Mutant as published: a decision each step, UCB of line 15, nothing inherited, no credit."""
+        """The settings of Mutant as the paper publishes it: the preset `paper`.
+
+        A decision lasts one step, and line 15 of Algorithm 1 chooses the arm. A flow inherits no knowledge
+        from other flows. A reward goes to the arm that is active when the ACK arrives.
+        """
         return cls(
             preset="paper",
             baseline="none",
@@ -286,7 +290,7 @@ class LearningSection(Section):
         )
 
     def in_force(self) -> LearningSection:
-        """The settings with the values of the preset in force."""
+        """The settings that apply: the values of the preset `paper`, or this section itself."""
         return LearningSection.paper() if self.preset == "paper" else self
 
 

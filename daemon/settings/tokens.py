@@ -78,7 +78,8 @@ def load(path: Path) -> tuple[Token, ...]:
 
 
 def add(path: Path, name: str, scope: Scope) -> str:
-    """Make a token, put its digest into the file, and return the token. The token cannot be had again later.
+    """Make a token, put its digest into the file, and return the token. Nobody can read the token again
+    later.
 
     Raises `InvalidValueError` for a bad name, and `ArtifactError` if the file cannot be read or written.
     """
@@ -110,8 +111,9 @@ def remove(path: Path, name: str) -> None:
 
 
 def find(tokens: Iterable[Token], shown: str) -> Token | None:
-    """The token that a client shows; None if there is no such token. The time to compare does not depend on
-    how much of the text is right.
+    """The stored token for the secret that a client sends; None if there is no such token.
+
+    The time of the comparison does not depend on how much of the secret is right.
     """
     given = digest(shown)
     found = None

@@ -35,18 +35,20 @@ log = logging.getLogger(__name__)
 LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm.name.lower() in declarations()}
 """Names of the learned arms by id, in the order of the ids. A name is also the folder of the arm's policy."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
-"""Longest pause between steps after which a policy keeps what it remembers of its flows. A longer pause, of
-`LOOK_AGAIN_STEPS` steps too, makes every flow begin anew, because its history is stale.
+"""Longest pause between steps, in ns, after which a policy keeps its memory of its flows. After a longer
+pause, which must also last `LOOK_AGAIN_STEPS` steps, every flow begins anew, because its history is stale.
 """
 LOOK_AGAIN_STEPS: Final = 3
 
 BATCH_MAX: Final = 1024
-"""Most flows that a policy decides for at once. LTP's network takes about two milliseconds for this many."""
+"""Largest number of flows for which a policy decides at once. LTP's network takes about two milliseconds for
+it.
+"""
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
 _VALUES: Final = np.zeros(1), np.full(1, 2.0**32 - 1)
-"""The least and the most that a control's value can be."""
+"""The least and the largest value of a control."""
 
 Loader = Callable[[str], Arm]
 
@@ -54,7 +56,7 @@ Loader = Callable[[str], Arm]
 def loader(settings: LearnedSection) -> Loader:
     """Make the function that imports a policy by name, in the variant that the settings choose.
 
-    The returned function raises `ArtifactError` where the policy's weights cannot be had.
+    The returned function raises `ArtifactError` if the policy's weights are missing or damaged.
     """
     options: dict[str, dict[str, object]] = {"spine": {"interval_s": settings.spine_interval_ms / 1e3}}
 
@@ -95,11 +97,12 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number
     """Make the controls of n flows, `CONTROL_DTYPE`, shape (m ≤ n,). Flows with a NaN parameter get none.
 
     Args:
-        cookies: of the flows, shape (n,).
+        cookies: cookies of the flows, shape (n,).
         arm: id of the arm that executes the law.
-        law: the control law that the parameters belong to.
+        law: the control law to which the parameters belong.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
-        number: of the control. The kernel's echoes name by it the packets that were sent under a window.
+        number: number of the control. The kernel's echoes use it to name the packets that were sent under a
+            window.
     """
     told = np.flatnonzero(~np.isnan(parameters).any(axis=1))
     made = np.zeros(told.size, protocol.CONTROL_DTYPE)
@@ -118,9 +121,9 @@ class Batches:
     """Counters of one arm's decisions since the daemon's start."""
 
     count: int = 0
-    """Number of batches. A batch ends one interval of one phase that has flows to decide for."""
+    """Number of batches. A batch is the decisions of one phase of flows at the end of an interval."""
     flows: int = 0
-    """Number of decisions: one for each flow of a batch."""
+    """Number of decisions. Each batch makes one for each of its flows."""
     controls: int = 0
     """Number of decisions that changed a flow's control."""
     seconds: float = 0.0
@@ -147,12 +150,12 @@ class LearnedArms:
     """Drives all flows that run a learned arm.
 
     Args:
-        step_s: time between two calls of `step`; it may change. An interval ends with the step nearest to its
-            end.
-        load: makes an arm by its name; raises `ArtifactError` where the weights cannot be had.
+        step_s: time between two calls of `step`, in seconds; it may change. An interval ends with the step
+            nearest to its end.
+        load: makes an arm by its name. It raises `ArtifactError` if the weights are missing or damaged.
         network: returns the network's current reports, for the arms that use them.
-        together: says which flows are siblings. Siblings share their windows.
-        paths: returns the path of each flow. Flows of the same path are decided for in the same step.
+        together: tells which flows are siblings. Siblings share their windows.
+        paths: returns the path of each flow. All flows of a path get their decisions in the same step.
     """
 
     def __init__(
@@ -192,7 +195,7 @@ class LearnedArms:
         return min(used, default=inf)
 
     def load(self, arms: Iterable[int]) -> None:
-        """Load those of these arms that are learned. Raises `ArtifactError`."""
+        """Load the learned arms among these ids. Raises `ArtifactError`."""
         for arm in arms:
             if arm in LEARNED and arm not in self._running:
                 policy = self._load(LEARNED[arm])
@@ -205,9 +208,10 @@ class LearnedArms:
         """Take in a step's records and return the controls to send, `CONTROL_DTYPE`, shape (m,).
 
         Args:
-            slots: the flows' slots, shape (n,), each once. Pass the same object, not a copy, while the flows
-                stay the same.
-            records: of these slots, `RECORD_DTYPE`, shape (n,). A flow without a record stays watched.
+            slots: slots of the flows, shape (n,), each once. While the flows stay the same, pass the same
+                object, not a copy.
+            records: records of these flows, `RECORD_DTYPE`, shape (n,). A flow without a record stays
+                watched.
             now_ns: time at which the records were read, CLOCK_MONOTONIC.
         """
         if now_ns - self._stepped_ns > max(LOOK_AGAIN_NS, LOOK_AGAIN_STEPS * self.step_s * 1e9):
@@ -227,7 +231,9 @@ class LearnedArms:
         return np.concatenate(made) if made else _NONE
 
     def forget(self, slots: Slots) -> None:
-        """Let policies forget these flows, which have ended or shall go on as if their arms had just come."""
+        """Let policies forget these flows. They have ended, or are to continue as if their arms had just
+        come.
+        """
         for running in self._running.values():
             running.monitor.leave(slots[slots < running.monitor.capacity])
         self._sorted = None

@@ -11,8 +11,8 @@ from ltp_switcher.daemon.datapath import ControlArray, RecordArray
 from ltp_switcher.daemon.datapath.protocol import ControlLaw
 
 SHARE: Final = 2
-"""Share of the path's bandwidth-delay product that stays in flight. At one half the RTT floor shows even
-where a queue as long as the path was taken for a part of the path.
+"""Share of the path's bandwidth-delay product that stays in flight. At one half the RTT floor, the path's
+lowest RTT, shows even if a queue as long as the path was taken for a part of the path.
 """
 WINDOW_LEAST_PKTS: Final = 4
 
@@ -21,8 +21,8 @@ def drain(controls: ControlArray, records: RecordArray) -> None:
     """Lower the windows of these flows, in place.
 
     Args:
-        controls: `CONTROL_DTYPE`, shape (m,). They may also be other flows' controls.
-        records: of the flows whose queues are to be emptied, `RECORD_DTYPE`, shape (n,).
+        controls: `CONTROL_DTYPE`, shape (m,). Controls of other flows stay as they are.
+        records: records of the flows whose queues are to be emptied, `RECORD_DTYPE`, shape (n,).
     """
     order = np.argsort(records["cookie"])
     cookies = records["cookie"][order]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Siblings under a learned arm share one window evenly, and each knows the lowest RTT that any of them saw.
 
-Flows through one queue with equal windows get equal rates. So the policy's decisions move the sum of the
-windows, and the sum is shared out anew in every interval. RFC 3124 and RFC 9040 have flows to one
-destination share their state, too. A flow that came beside a standing queue has not seen the path's lowest
-RTT, but a sibling has.
+Siblings are the flows that share a bottleneck. Flows through one queue with equal windows get equal rates. So
+the policy's decisions move the sum of the windows, and the sum is shared out anew in every interval. RFC 3124
+and RFC 9040 also let flows to one destination share their state. A flow that began behind a standing queue
+has not seen the path's lowest RTT, but a sibling may have seen it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ALONE: Final[Together] = lambda _: None  # noqa: E731
 
 
 def numbers(players: Indices) -> Floats:
-    """The number of flows that each flow's player has, shape (n,)."""
+    """Return how many flows each flow's player has, shape (n,). A player is a group of siblings."""
     _, at, counts = np.unique(players, return_inverse=True, return_counts=True)
     found: Floats = counts[at].astype(np.float64)
     return found
 
 
 def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
-    """The same interval, with each flow's lowest RTT replaced by the lowest one of its siblings."""
+    """Return the interval with each flow's lowest RTT replaced by the lowest RTT of its siblings."""
     _, at = np.unique(players, return_inverse=True)
     least_s = np.full(len(players), np.inf)
     np.minimum.at(least_s, at, interval.rtt_min_s)
@@ -41,11 +41,11 @@ def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
 
 
 def shared(players: Indices, window_pkts: Floats, unused: Bools) -> Floats:
-    """The windows of siblings, made equal without a change of their sum.
+    """Make the windows of siblings equal, without a change of their sum.
 
     Args:
         players: number of each flow's player, shape (n,). Siblings have equal numbers.
-        window_pkts: of each flow, shape (n,).
+        window_pkts: window of each flow, shape (n,).
         unused: whether a flow fills too little of its window to share it, shape (n,).
 
     Returns:

@@ -25,8 +25,8 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PAUSE_S: Final = 1.0
-"""Time with no data in flight and no news of any, in seconds. A flow counts as stopped after it, and begins
-anew.
+"""Time without data in flight and without news of any, in seconds. After it a flow counts as stopped, and
+begins anew.
 """
 _ECHOES: Final = protocol.ECHOES_MAX
 # Columns of a flow's fields: first the ones that add up over an interval's records, then the ones of which
@@ -65,14 +65,15 @@ class Monitor(SlotArrays):
     _seen = column(np.float64, _WIDTH)
     _heard_s = column(np.float64)
     _first = column(np.float64)
-    """The first interval that counts: the first whole one under the arm."""
+    """The first interval that counts. It is the first whole interval under the arm."""
     _ended_pkts = column(np.float64, 3)
     """`_totals` at the end of the last interval."""
     _counted_s = column(np.float64)
     """Time of the record that `_ended_pkts` comes from."""
     _rates_pps = column(np.float64, 3)
-    """Growth of the totals up to `_counted_s`, of a flow that is reported less often than its intervals
-    end."""
+    """Growth of the totals per second up to `_counted_s`, for a flow whose reports are rarer than its
+    intervals.
+    """
     _rtt_s = column(np.float64)
     _rtt_min_s = column(np.float64, initial=np.inf)
 
@@ -110,14 +111,15 @@ class Monitor(SlotArrays):
         """Watch flows from these records on. Counts from before are left out.
 
         If other flows are watched already, the first interval of the new flows is the next one of their
-        phase. The one under way would divide a part's packets by a whole interval's length.
+        phase. In the interval under way they would have packets of a part, divided by the length of the
+        whole.
 
         Args:
-            slots: of the new flows, shape (n,).
-            records: of these flows, `RECORD_DTYPE`, shape (n,).
+            slots: slots of the new flows, shape (n,).
+            records: records of these flows, `RECORD_DTYPE`, shape (n,).
             now_ns: CLOCK_MONOTONIC.
-            phases: number of phases among which the flows are dealt.
-            paths: path of each flow; the flows of a path share a phase. With None each flow has its own.
+            phases: number of phases to which the flows are dealt.
+            paths: path of each flow; the flows of a path share a phase. With None each flow has its own path.
 
         Returns:
             The phases of the flows, shape (n,).
@@ -141,16 +143,17 @@ class Monitor(SlotArrays):
         return dealt
 
     def leave(self, slots: Slots) -> None:
-        """Stop watching these flows; those that are not watched are left alone."""
+        """Stop watching these flows. Flows that are not watched are left alone."""
         watched = slots[self._phase[slots] >= 0]
         if watched.size:
             self._forget(watched)
 
     def observe(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Take in a step's records of watched flows. A flow without a record is taken in when one comes.
+        """Take in a step's records of watched flows. A flow without a record in this step is taken in with a
+        later one.
 
-        The rest of the work waits for the interval's end. With few flows, the cost is the number of array
-        operations.
+        The rest of the work waits for the interval's end, because with few flows the number of array
+        operations is the cost.
         """
         seen = _FIELDS.read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
         # Each row is opaque bytes here: numpy scatters rows of numbers at three times the cost.

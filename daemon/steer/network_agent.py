@@ -31,7 +31,7 @@ RESOURCE: Final = "/v1/network"
 BYTES_MAX: Final = 1 << 16
 """Size of the largest answer in bytes, headers included."""
 REASON_MAX: Final = 200
-"""Most characters of a failure's reason that are logged."""
+"""Largest number of characters of a failure's reason in the log."""
 
 
 class Agent:

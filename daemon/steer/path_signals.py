@@ -28,7 +28,7 @@ class ToldNetwork:
         self._told: tuple[float, NetworkKnowledge | None] = (0.0, None)
 
     def take(self, knowledge: NetworkKnowledge | None) -> None:
-        """Keep the report that holds now; None if there is none."""
+        """Keep the report that is valid now; None if there is none."""
         self._told = time.monotonic(), knowledge
 
     def latest(self) -> NetworkKnowledge | None:

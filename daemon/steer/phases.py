@@ -18,7 +18,7 @@ FLOWS_LEAST: Final = 64
 """Least number of flows in a phase before another phase gets any."""
 PHASES_MAX: Final = 8
 _SLACK: Final = 0.01
-"""Share of an interval by which it may be shorter than the arm's, for the sake of rounding."""
+"""Share of the arm's interval by which an interval may be shorter, because of rounding."""
 
 
 def phases_of(interval_s: float, step_s: float) -> int:
@@ -27,7 +27,9 @@ def phases_of(interval_s: float, step_s: float) -> int:
 
 
 class Deal:
-    """The phase of each flow, from `deal` to `leave`. The flows of a path are in the same phase."""
+    """Deals flows to phases. A flow keeps its phase from `deal` to `leave`, and all flows of a path are in
+    one phase.
+    """
 
     def __init__(self) -> None:
         self.flows: list[int] = [0] * PHASES_MAX
@@ -78,8 +80,9 @@ class Schedule:
         self._due_ns = [0] * PHASES_MAX
 
     def open(self, phase: int, flows: Sequence[int], phases: int, now_ns: int) -> None:
-        """Set the end of the first interval of a phase that gets its first flows. `flows` is the number of
-        flows by phase before that.
+        """Set the end of the first interval of a phase that gets its first flows.
+
+        `flows` has the number of flows in each phase before that.
         """
         leader = _first(flows)
         if leader is None:

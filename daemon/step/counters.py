@@ -17,36 +17,36 @@ DURATIONS_KEPT = 1024
 
 @dataclass(slots=True)
 class Statistics:
-    """Counters since the daemon's start. Times are in seconds."""
+    """Counters since the daemon's start. All times are in seconds."""
 
     steps: int = 0
     missed_steps: int = 0
     """Number of steps that were due while an earlier step still ran."""
     records: int = 0
     decisions: int = 0
-    """Sum of the steps' numbers of flows that were decided for."""
+    """Number of decisions: the sum over all steps of the flows that got a decision."""
     changes: int = 0
-    """Decisions for an arm that the flow did not run."""
+    """Number of decisions for an arm that the flow did not run."""
     explored: int = 0
     commands_applied: int = 0
     commands_unknown: int = 0
     commands_refused: int = 0
     controls_applied: int = 0
     controls_clamped: int = 0
-    """Applied controls whose window the kernel moved nearer to the flow's own window."""
+    """Number of applied controls whose window the kernel moved nearer to the flow's own window."""
     controls_unknown: int = 0
     controls_refused: int = 0
     flows_opened: int = 0
     flows_closed: int = 0
     flows_max: int = 0
-    """Most flows that the module takes on at a time."""
+    """Largest number of flows that the module takes on at a time."""
     flows_refused: int = 0
-    """Connections that the module did not take on, because it had no room for another flow."""
+    """Number of connections that the module did not take on, because it had no room for another flow."""
     resume: ResumeCounts = field(default_factory=lambda: ResumeCounts(0, 0, 0, 0, 0))
     """The module's own counts of Careful Resume, since the module was loaded."""
     fallbacks: int = 0
     events_lost: int = 0
-    """Number of times that the kernel dropped events. After each, all flows were looked at anew."""
+    """Number of times that the kernel dropped events. After each time, the daemon lists all flows again."""
     saves: int = 0
     """Number of times that the learned state was saved."""
     save_failures: int = 0
@@ -54,8 +54,8 @@ class Statistics:
     step_s: Histogram = field(default_factory=lambda: Histogram(STEP_S))
     """Durations of the steps that moved data, in seconds."""
     last_step_s: float = field(default_factory=time.monotonic)
-    """Time at which the last step ended, with or without data (`time.monotonic`); the daemon's start before
-    the first.
+    """Time at which the last step ended, with or without data (`time.monotonic`). Before the first step it is
+    the time of the daemon's start.
     """
     _step_s: Floats = field(default_factory=lambda: np.zeros(DURATIONS_KEPT))
 
@@ -66,6 +66,6 @@ class Statistics:
         self.step_s.add(duration_s)
 
     def step_quantile_s(self, q: float) -> float:
-        """A quantile (0 to 1) of the duration of the latest steps, in seconds; 0 before the first."""
+        """A quantile (0 to 1) of the duration of the latest steps, in seconds; 0 before the first step."""
         kept = self._step_s[: min(self.steps, DURATIONS_KEPT)]
         return float(np.quantile(kept, q)) if kept.size else 0.0

@@ -57,11 +57,11 @@ LOOK_NS: Final = 1_000_000_000
 POLICY_START_NS: Final = 600_000_000_000
 """Time for which the starting arm of a policy counts in the module, in ns. It is renewed halfway."""
 RESYNC_NS: Final = 10_000_000_000
-"""Time between looks at all flows, in ns. These looks find flows whose events were lost."""
+"""Time in ns between two lists of all flows. The lists find flows whose events were lost."""
 
 
 class Engine:
-    """The flows, the policy that decides for them, the learned arms, and the step that joins all of these."""
+    """The flows, the policy that decides for them, the learned arms, and the step that connects them."""
 
     def __init__(
         self,
@@ -123,8 +123,8 @@ class Engine:
 
     @property
     def logged_rows(self) -> tuple[int, int]:
-        """Rows of the decision log: the number that was written, and the number that the disk had no room or
-        time for.
+        """Number of rows that were written to the decision log, and number of rows that were dropped because
+        the disk had no room or was too slow.
         """
         log = None if self.spans is None else self.spans.log
         return (0, 0) if log is None else (log.logged, log.dropped)
@@ -256,7 +256,7 @@ class Engine:
                 self.journal.note(self.table, slot, arm, Cause.FALLBACK, int(flow.reason))
 
     def resync(self) -> None:
-        """Look at all flows anew."""
+        """List all flows again, and take in those that came or ended without an event."""
         now_ns = self._clock()
         self._resync_at_ns = now_ns + RESYNC_NS
         self._apply(self.table.resync(self.datapath.flows(self.table.flow), now_ns))

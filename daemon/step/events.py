@@ -18,13 +18,13 @@ Kind = Literal[
 
 KEPT: Final = 4096
 RATE_PER_S: Final = 50
-"""Most events of one kind that are kept in a second; further ones are counted and left out."""
+"""Largest number of events of one kind that are kept in a second. Further events are counted and left out."""
 PAGE: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Events, oldest first, and the number to ask for next. `missed` says that earlier events are gone."""
+    """Events, oldest first, and the number of the next event. `missed` tells that earlier events are gone."""
 
     events: list[Mapping[str, Value]]
     next: int
@@ -34,7 +34,8 @@ class Replay:
 class EventRing:
     """The last `KEPT` events. An event has a number, a time (Unix, s), a kind and fields.
 
-    The first number is the time of the daemon's start in µs. So no number comes again after a restart.
+    The first number is the time of the daemon's start in µs. So a number is never used twice, even after a
+    restart.
     """
 
     def __init__(self) -> None:

@@ -22,14 +22,14 @@ from ltp_switcher.slots import SlotArrays, column
 
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
-"""Most records whose sums may wait."""
+"""Largest number of records whose sums may wait."""
 _OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")
 
 
 @dataclass(slots=True)
 class Changes:
-    """Slots whose flows came or ended. A slot may be in both lists: closed first, then opened for another
-    flow.
+    """Slots whose flows came or ended. A slot may be in both lists, if it was closed and then opened for
+    another flow.
     """
 
     opened: list[int] = field(default_factory=list)
@@ -46,12 +46,12 @@ class FlowTable(SlotArrays):
     record = column(protocol.RECORD_DTYPE)
     """The latest aggregate of the flow."""
     remote = column(np.uint64, 2)
-    """The remote address: its high and its low 64 bits."""
+    """The remote address, as its high 64 bits and its low 64 bits."""
     is_ipv6 = column(np.bool_)
     born_ns = column(np.int64)
     """Start of the flow, CLOCK_MONOTONIC."""
     reward = column(np.float64, initial=np.nan)
-    """The latest normalised reward; NaN before there is one."""
+    """The latest normalised reward; NaN before the first one."""
     goodput_Bps = column(np.float64)  # noqa: N815 - B is bytes
     """Bytes newly acknowledged per second, between the last two marks."""
     _arm_time_ns = column(np.uint64, protocol.ARMS_MAX + 1)
@@ -80,7 +80,7 @@ class FlowTable(SlotArrays):
         return cookie in self._slot_of
 
     def slots(self) -> list[int]:
-        """The slots in use, with the oldest flow's first."""
+        """The slots in use. The slot of the oldest flow comes first."""
         return list(self._slot_of.values())
 
     def slot(self, cookie: int) -> int:
@@ -88,7 +88,7 @@ class FlowTable(SlotArrays):
         return self._slot_of.get(cookie, UNKNOWN)
 
     def flow(self, cookie: int) -> FlowInfo | None:
-        """The flow as it was when it came; None if the table does not have it."""
+        """The flow in its state at its beginning; None if the table does not have it."""
         slot = self._slot_of.get(cookie)
         return None if slot is None else self.info[slot]
 
@@ -217,11 +217,10 @@ class FlowTable(SlotArrays):
 
 
 def destination_prefix(flow: FlowInfo, home_netns: int) -> str:
-    """The network that a flow goes to. Flows to one network share their knowledge.
+    """The network to which a flow goes. Flows to one network share their knowledge.
 
     The prefix is a /24 for IPv4 and a /48 for IPv6, because routes are announced no finer. A flow in another
-    network namespace than the daemon's takes another path to the same address, so its prefix is a different
-    one.
+    network namespace than the daemon's takes another path to the same address, so it has another prefix.
     """
     bits = PREFIX_BITS_V4 if flow.family == socket.AF_INET else PREFIX_BITS_V6
     network = ipaddress.ip_network((flow.remote_address, bits), strict=False)

@@ -30,7 +30,7 @@ class Governed(SlotArrays):
     """The policies, as they apply to each flow."""
 
     _held = column(np.uint8)
-    """The arm that the flow is held at; 0 if none."""
+    """The arm at which a policy holds the flow; 0 if there is none."""
     _excluded = column(np.bool_)
     _limited = column(np.bool_)
     """Whether the policy holds the flow, excludes it, or names the arms for it."""
@@ -65,10 +65,10 @@ class Governed(SlotArrays):
                     del self._flows[name], self.terms[name]
 
     def open(self, slots: Slots, table: FlowTable, terms: Terms) -> tuple[Slots, list[str]]:
-        """Look up the policies of new flows. `terms` are the terms of team selection where no policy gives
-        any.
+        """Look up the policies of new flows.
 
-        Returns the flows that the daemon chooses for, and the names of their paths for team selection.
+        `terms` has the terms of team selection for flows whose policy gives none. Returns the flows for which
+        the daemon chooses, and the names of their paths for team selection.
         """
         self.reset(slots)
         self.close(slots)
@@ -103,7 +103,7 @@ class Governed(SlotArrays):
         return choice.but(pinned, records["want_arm"], Cause.OPERATOR)
 
     def causes(self, slots: Slots) -> Causes:
-        """The cause of each flow's arm where a policy decides alone, else `Cause.NONE`. Shape (n,)."""
+        """The cause of each flow's arm, shape (n,). Where no policy decides alone, it is `Cause.NONE`."""
         if not self.policies:
             return np.zeros(slots.shape, np.uint8)
         ruled = np.where(self._held[slots] != 0, Cause.HELD, Cause.NONE)
@@ -120,8 +120,8 @@ class Governed(SlotArrays):
         return np.array([self.policies.start_of(prefix) is None for prefix in prefixes], np.bool_)
 
     def starts(self, learned: Mapping[str, int]) -> dict[str, int]:
-        """The arm on which new flows start, by prefix: the policy's, else the one in `learned`; 0 if no arm
-        may.
+        """The arm on which new flows start, by prefix. A policy's arm goes before the arm in `learned`; 0
+        stands for no arm.
         """
         return {prefix: self._start(prefix, arm) for prefix, arm in learned.items()}
 

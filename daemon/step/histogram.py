@@ -19,7 +19,9 @@ GOODPUT_BPS: Final = (1e3, 1e4, 1e5, 1e6, 3e6, 1e7, 3e7, 1e8, 1e9)
 
 
 class Histogram:
-    """Counts of values by bucket. `bounds[i]` is the upper end of bucket i; the last bucket has none."""
+    """Counts of values by bucket. `bounds[i]` is the upper end of bucket i; the last bucket
+    has no upper end.
+    """
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)
@@ -33,7 +35,9 @@ class Histogram:
 
 
 class ArmHistograms:
-    """A histogram for each arm. `counts` has the shape (ARMS_MAX + 1, bounds + 1), `sums` (ARMS_MAX + 1,)."""
+    """A histogram for each arm. `counts` has the shape (ARMS_MAX + 1, bounds + 1), and `sums` the shape
+    (ARMS_MAX + 1,).
+    """
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = tuple(bounds)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last five minutes of each flow, one point a second.
+"""The last five minutes of each flow, with one point for each second.
 
-A point costs one write per flow and second; a step costs nothing. `FLOWS_MAX` flows take 16 MB.
+A point costs one write for each flow, and a step without a point costs nothing. `FLOWS_MAX` flows take 16 MB.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ from ltp_switcher.slots import SlotArrays, column
 
 POINTS: Final = 300
 FLOWS_MAX: Final = 4096
-"""Most flows that have a history; further flows have none."""
+"""Largest number of flows that have a history. Further flows have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
     """The points of one flow, oldest first; each array has the shape (points,).
 
-    time_ns: CLOCK_MONOTONIC at the point. goodput_Bps: mean since the previous point. srtt_us: smoothed RTT
-    at the point; 0 if unknown. loss: loss rate since the previous point. arm: id of the arm at the point.
+    Attributes:
+        time_ns: time of the point, CLOCK_MONOTONIC.
+        goodput_Bps: mean goodput since the previous point, in bytes/s.
+        srtt_us: smoothed RTT at the point; 0 if unknown.
+        loss: loss rate since the previous point.
+        arm: id of the arm at the point.
     """
 
     time_ns: Ints
@@ -41,7 +45,10 @@ class Past:
 class Totals:
     """The points of all flows together, oldest first, by arm.
 
-    time_ns: as in `Past`, shape (points,). goodput_Bps, flows: shape (points, ARMS_MAX + 1).
+    Attributes:
+        time_ns: time of the point, CLOCK_MONOTONIC, shape (points,).
+        goodput_Bps: mean goodput since the previous point, in bytes/s, shape (points, ARMS_MAX + 1).
+        flows: number of flows, shape (points, ARMS_MAX + 1).
     """
 
     time_ns: Ints

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why each flow runs its arm: the flow's last switches with their reasons, and sentences about these."""
+"""The journal: each flow's last switches with their reasons, and sentences that explain the flow's arm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ltp_switcher.slots import SlotArrays, column
 
 SWITCHES_KEPT: Final = 5
 _ADVISED: Final = np.uint8(1 << 7)
-"""Marks an arm that was advised only; arms' ids are below."""
+"""A bit that marks an arm as advised only. The ids of arms are smaller."""
 
 
 _SENTENCES: Final = {
@@ -58,7 +58,7 @@ _SWITCH: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch of a flow, or advice to switch. time_ns: CLOCK_MONOTONIC."""
+    """One switch of a flow, or advice to switch, at `time_ns` (CLOCK_MONOTONIC)."""
 
     time_ns: int
     before: str | None
@@ -70,23 +70,23 @@ class Switch:
 
 
 class Journal(SlotArrays):
-    """The last `SWITCHES_KEPT` switches of every flow. Each switch becomes an event in `events`, too.
+    """The last `SWITCHES_KEPT` switches of every flow. Each switch also becomes an event in `events`.
 
-    `names` are the arms' names by id.
+    `names` has the arms' names by id.
     """
 
     _ring = column(_SWITCH, SWITCHES_KEPT)
     _count = column(np.int64)
     _last = column(np.uint8)
-    """The arm of the last switch; with `_ADVISED` where it was not carried out."""
+    """The arm of the last switch, with `_ADVISED` if the switch was not carried out."""
     _runs = column(np.uint8)
-    """The arm that the flow should run, as far as is known here; 0 if unknown."""
+    """The arm that the flow should run, to the journal's knowledge; 0 if unknown."""
     _cause = column(np.uint8)
-    """Who gave the flow its arm, or advises one."""
+    """The `Cause` of the flow's arm, or of the advised arm."""
     _code = column(np.uint8)
     """Code of a fallback."""
     _odd = column(np.uint8)
-    """The other arm that the flow was seen to run at the last look; 0 if there was none."""
+    """An unexpected arm that the flow ran at the last call of `look`; 0 if there was none."""
 
     def __init__(self, names: Mapping[int, str], chooser: Chooser, events: EventRing) -> None:
         super().__init__()
@@ -104,7 +104,9 @@ class Journal(SlotArrays):
         self._cause[slots] = causes
 
     def agreed(self, slots: Slots) -> None:
-        """Note that flows run the arms that are advised for them. Other advice is news again after that."""
+        """Note that flows run the arms that are advised for them. After that, other advice counts as new
+        again.
+        """
         self._last[slots] = 0
 
     def decided(
@@ -117,9 +119,9 @@ class Journal(SlotArrays):
         *,
         carried_out: bool,
     ) -> Indices:
-        """Note decisions for arms, after `caused`. Returns the indices of the new ones, shape (m ≤ n,).
+        """Note decisions for arms, after `caused`. Returns the indices of the new decisions, shape (m ≤ n,).
 
-        `differs` is true where the arm is not the one that the flow runs, shape (n,).
+        `differs` is true where the flow runs another arm than the decided one, shape (n,).
         """
         arms = choice.arms
         wanted = arms if carried_out else arms | _ADVISED

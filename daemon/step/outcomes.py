@@ -52,7 +52,7 @@ class Outcomes:
 
     @property
     def unlogged(self) -> int:
-        """Number of outcomes that the disk had no room or time for."""
+        """Number of outcomes that were not logged, because the disk had no room or was too slow."""
         return 0 if self._writer is None else self._writer.dropped
 
     def take(self) -> OutcomeRows:

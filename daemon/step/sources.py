@@ -42,7 +42,7 @@ class StepSource(Protocol):
         ...
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """All flows. A flow that is in `known` by its cookie is taken from there."""
+        """All flows. A flow whose cookie is in `known` is taken from there."""
         ...
 
     def flow(self, cookie: int) -> FlowInfo:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions as spans of a flow's time, and the log of their probabilities and outcomes.
 
-A decision lasts until the policy wants another arm, the flow ends, or `SPAN_S` is over. Then the next one
-begins. Experiments and exploration are applied here: they change arms between the policy and the kernel.
+A decision lasts until the policy wants another arm, the flow ends, or `SPAN_S` is over. Then the next
+decision begins. Experiments and exploration are applied here: they change arms between the policy and the
+kernel.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column
 
 SPAN_S: Final = 10.0
-"""Longest time that one decision lasts, in seconds."""
+"""Longest time of one decision, in seconds."""
 _KINDS: Final = np.full(len(Cause), Kind.CHOSEN, np.uint8)
-"""The row's kind by the cause of a decision, before chance."""
+"""The row's kind by the cause of a decision, before exploration."""
 _KINDS[[Cause.OPERATOR, Cause.HELD, Cause.EXCLUDED]] = Kind.OPERATOR
 _KINDS[Cause.TEAM_SELECTION] = Kind.PULL
 _KINDS[Cause.EXPERIMENT] = Kind.BASELINE
@@ -53,27 +54,27 @@ class Spans(SlotArrays):
     """
 
     _due = column(np.bool_, initial=True)
-    """Whether the next step begins a decision."""
+    """Whether a decision begins at the next step."""
     _open = column(np.bool_)
     """Whether a decision is in force."""
     _began_ns = column(np.int64)
     _wanted = column(np.uint8)
-    """The arm that the policy and the experiment wanted, before chance."""
+    """The arm that the policy and the experiment wanted, before exploration."""
     _kind = column(np.uint8)
-    """The one who wanted the arm."""
+    """The `Kind` of the one who wanted the arm."""
     _explored = column(np.uint8)
-    """The arm that chance drew; 0 if it drew none."""
+    """The arm that exploration drew; 0 if it drew none."""
     _row = column(ROW_DTYPE)
     """Row of the decision, as far as it is known at the beginning."""
     _held_back = column(np.bool_)
     _unit = column(np.uint64)
     """Number of the prefix, for the lots of a rollout."""
     _begin = column(np.uint64, len(_TOTALS))
-    """Counts at the decision."""
+    """The flow's counts at the beginning of the decision."""
     _sent = column(np.uint64, len(_TOTALS))
-    """Counts an RTT later, when data that was sent under the arm begins to count."""
+    """The flow's counts an RTT after `_begin`. From then on, data that was sent under the arm counts."""
     _sent_ns = column(np.int64)
-    """Time at which `_sent` was taken, CLOCK_MONOTONIC; 0 before."""
+    """Time of `_sent`, CLOCK_MONOTONIC; 0 before it."""
     _seen_bytes = column(np.uint64)
     """Bytes acknowledged at the last look."""
     _busy_s = column(np.float64)
@@ -182,8 +183,9 @@ class Spans(SlotArrays):
     ) -> Choice:
         """The choice for n flows after experiment and exploration. All arrays have the shape (n,).
 
-        `choice` comes from the policy, team selection and the operator. `free` is true where no operator's
-        policy decides; None stands for everywhere. `active` says whether decisions are carried out.
+        `choice` comes from the policy, team selection and the operator. `free` is true for flows for which no
+        operator's policy decides; None stands for all flows. `active` tells whether decisions are carried
+        out.
         """
         now_s = time.time()
         self._turn(now_s, active)
@@ -231,21 +233,21 @@ class Spans(SlotArrays):
         self._due[slots[elsewhere | (elapsed_s >= SPAN_S)]] = True
 
     def end(self, table: FlowTable, slot: int, record: RecordArray) -> None:
-        """Log the last decision of a flow that ended with these totals, shape (1,). Call this while the slot
-        is the flow's own.
+        """Log the last decision of a flow that has ended with these totals, shape (1,). Call this while the
+        slot still belongs to the flow.
         """
         if slot < self.capacity and self._open[slot]:
             table.record[slot] = record[0]
             self._finish(table, np.array([slot]), time.monotonic_ns(), ended=True)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that ended. Decisions that are not logged yet are lost, because the slots may hold
-        other flows already.
+        """Forget flows that have ended. Decisions that are not logged yet are lost, because the slots may
+        hold other flows already.
         """
         self._open[slots] = False
 
     def finish(self, table: FlowTable) -> None:
-        """Log the decisions in force of flows that are no longer decided for."""
+        """Log the decisions in force of flows for which the daemon no longer decides."""
         slots = np.flatnonzero(self._open)
         if slots.size:
             self._finish(table, slots, time.monotonic_ns())

@@ -53,14 +53,16 @@ class StartingArms:
         self._refused = False
 
     def write(self, arms: Mapping[str, int], lifetime_s: float | None = None) -> None:
-        """Write these arms by prefix. Without `lifetime_s` they count as long as arms from the chooser."""
+        """Write these arms by prefix. Without `lifetime_s` the arms count as long as arms from
+        the chooser.
+        """
         wanted = {prefix: 0 if arm in LEARNED else arm for prefix, arm in arms.items() if "@" not in prefix}
         self.put(entries(wanted, lifetime_s or self._lifetime_s))
 
     def put(self, made: npt.NDArray[np.void]) -> None:
         """Write entries (`START_DTYPE`, shape (n,)), in their order.
 
-        A full table is logged once. It costs entries, but raises no error.
+        If the table is full, entries are lost, and the loss is logged once. There is no error.
         """
         if not len(made):
             return
@@ -73,7 +75,7 @@ class StartingArms:
             self._refused = True
 
     def forget_lots(self) -> None:
-        """Take out the entries that an earlier daemon wrote to learn from visits: those with a generation."""
+        """Take out the entries with a generation, which an earlier daemon wrote to learn from visits."""
         told = self._table.starts()
         gone = told[told["generation"] != 0].copy()
         gone["choice"] = np.zeros((), gone.dtype["choice"].base)
@@ -81,7 +83,9 @@ class StartingArms:
 
 
 def entries(arms: Mapping[str, int], lifetime_s: float) -> npt.NDArray[np.void]:
-    """Make entries of one arm each, `START_DTYPE`, shape (n,), from arms by prefix such as 192.0.2.0/24."""
+    """Make an entry, `START_DTYPE`, for each of n arms by prefix, shape (n,). A prefix is a text such as
+    192.0.2.0/24.
+    """
     made = np.zeros(len(arms), START_DTYPE)
     for entry, (prefix, arm) in zip(made, arms.items(), strict=True):
         network = ipaddress.ip_network(prefix)

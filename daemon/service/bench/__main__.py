@@ -2,8 +2,9 @@
 """How long a step takes: `python -m ltp_switcher.daemon.service.bench --flows 10000`.
 
 The daemon's engine runs whole steps with the policy `rule`, from the request to the learned arms' controls. A
-process at the other end of a socket pair plays the module, and its flows are invented. Time is the processor
-time of the daemon's side. All flows send all the time. Their RTTs spread from 10 to 120 ms, without queues.
+process at the other end of a socket pair plays the module, and its flows are invented. The measured time is
+the processor time of the daemon's side. All flows send all the time. Their RTTs spread from 10 to 120 ms,
+without queues.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SEED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Processor time of steps. `flows_a_core` is the number of flows for which the p99 would fill a step."""
+    """Processor time of steps. `flows_a_core` is the number of flows with which the p99 would fill a step."""
 
     flows: int
     rtt_quarters: int

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gain from aborting trials within seconds: `python -m ltp_switcher.daemon.service.bench.aborts`.
 
-The daemon has no such abort. This is a model of one, on the made prefixes of `bench.learner`. A trial that
-seems to earn less than half of the incumbent's reward ends after some time. From then on all flows of the
-visit run the incumbent. A flow loses only the extra time that its part on the trial's arm took. Durations of
-flows and the noise of their values come from the first runs of docs/lab-notes/traffic.md.
+The daemon does not abort trials in this way. This is a model of such aborts, on the simulated prefixes of
+`bench.learner`. A trial that seems to earn less than half of the incumbent's reward ends after some time.
+From then on all flows of the visit run the incumbent. A flow loses only the extra time of its part on the
+trial's arm. Durations of flows and the noise of their values come from the first runs of
+docs/lab-notes/traffic.md.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from ltp_switcher.daemon.service.bench import learner as bench
 
 _SHARES: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
 _TOOK_S: Final = (0.04, 0.062, 0.172, 0.473, 2.6, 11.5, 24.2, 60.0)
-"""Time that a flow takes under the switcher, by the share of the flows that take no longer."""
+"""Time in seconds that a flow takes under the switcher, at the quantiles `_SHARES`."""
 NOISE: Final = (0.34, 0.64, 1.33, 1.67, 1.83, 1.99)
-"""Standard deviation of a flow's value in its prefix and size class under the switcher, path by path."""
+"""Standard deviation of a flow's value within its prefix and size class under the switcher, for six paths."""
 CLEAR: Final = 1.64
-"""Least distance below one half, in standard deviations, at which evidence is clear: one error in twenty."""
+"""Least distance below one half, in standard deviations, of clear evidence. One clear result in twenty is
+wrong.
+"""
 TRIED: Final = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (2.0, 1.0))
-"""Pairs to try: the time until an abort in seconds, 0 for no abort, and the noise of the evidence over
-`NOISE`.
+"""Pairs to try. The first number is the time until an abort in seconds, 0 for no abort. The second one is the
+noise of the evidence over `NOISE`.
 """
 
 

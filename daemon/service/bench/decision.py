@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step takes: `python -m ltp_switcher.daemon.service.bench.decision --flows 1000`.
+"""How long a decision takes: `python -m ltp_switcher.daemon.service.bench.decision --flows 1000`.
 
-Synthetic records pass through the whole decision: features, encoder, R_max, credit, learning, choice.
+Synthetic records pass through the whole decision: features, encoder, R_max, credit, learning and choice.
 """
 
 from __future__ import annotations

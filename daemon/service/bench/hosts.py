@@ -60,15 +60,15 @@ def replayed(
     """Let every host have its visits, one host of each prefix after the other.
 
     Args:
-        kind: of the paths.
-        seed: of the world, the noise and the draws.
+        kind: kind of the paths.
+        seed: seed of the world, the noise and the draws.
         apart: whether every second host of a prefix is on another path.
-        enough: visits of a host after which it gets knowledge of its own.
+        enough: number of visits after which a host gets knowledge of its own.
 
     Returns:
-        The gain over the decision's own choice in each visit, shape (VISITS, PREFIXES, HOSTS), the best arm's
-        gain, shape (PREFIXES, HOSTS), the share of all reward that trials cost, and the greatest such share
-        of a prefix or host.
+        Four results: the gain over the decision's own choice in each visit, shape (VISITS, PREFIXES, HOSTS);
+        the best arm's gain, shape (PREFIXES, HOSTS); the share of all reward that trials cost; the largest
+        such share of a prefix or host.
     """
     rng = np.random.default_rng(seed)
     effects, levels = world(kind, rng, apart=apart)

@@ -27,34 +27,36 @@ VISITS: Final = 400
 FLOWS: Final = 2.0
 """Number of flows in a visit."""
 STEADY: Final = 200
-"""Number of visits before a change of the path, and again after it."""
+"""Number of visits before a change of the path, and number of visits after it."""
 SHOWS: Final = 0.44
 """Probability that one of two flows lasts for the 2.6 s that a self-check takes. A quarter of the flows lasts
 that long in the first runs of docs/lab-notes/traffic.md.
 """
 FALSE: Final = 0.005
-"""Probability of a false alarm in a visit. Of 1,500 made flows of 10 s, whose arm earns 0.2 less than another
-one with a noise of 0.6 from look to look, the self-check called one in a hundred starving. Half of the visits
-have such a flow.
+"""Probability of a false alarm in a visit.
+
+The self-check was tried on 1,500 simulated flows of 10 s, whose arm earns 0.2 less than another one with a
+noise of 0.6 from look to look. It took one flow in a hundred for starving. Half of the visits have such a
+flow.
 """
 HALF: Final = float(np.log(2.0))
 """Deficit in log reward at which the self-check leaves an arm (`choose.rule.surprise`)."""
 NEW_VISITS: Final = 100
-"""Number of visits of each prefix that comes new to a learner."""
+"""Number of visits to each prefix that is new to a learner."""
 TOLD: Final = (None, 0.0, 0.3, 0.6)
 """Shares of the effects' variance that the paths' numbers explain. None stands for no numbers."""
 DRAWS: Final = 200
 """Number of visits in a pool."""
 UNSEEN: Final = 0.15
-"""Share of the paths' numbers that were not observed."""
+"""Share of the paths' numbers that are not observed."""
 _TYPICAL: Final = np.array([2e6, 0.1, 40e3, 1e3, 80.0, 1e-3, 2e3, 0.2])
 """Usual numbers of paths, in their units and the order of `Number`."""
 _DEVIATIONS: Final = np.array([1.2, 0.7, 0.9, 0.8, 1.0, 1.5, 1.0, 0.7])
-"""Standard deviations of their logarithms."""
+"""Standard deviations of the logarithms of these numbers."""
 _BOOTSTRAPS: Final = 1000
 
 Interval = tuple[float, float, float]
-"""A value with the ends of its 95 % interval, from drawing prefixes anew."""
+"""A value with the ends of its 95 % interval. The interval comes from drawing the prefixes anew."""
 
 
 class Made(Protocol):
@@ -160,11 +162,11 @@ def made(effects: Floats, kind: Kind, rng: np.random.Generator) -> list[list[Poo
 
 
 def paths(rng: np.random.Generator, effects: Floats, told: float) -> Floats:
-    """Make numbers of paths that explain a share `told` of the variance of each arm's effect, shape (n,
-    numbers).
+    """Make the numbers of paths, shape (n, numbers). They explain a share `told` of the variance of each
+    arm's effect.
 
-    The logarithms of the numbers are a random rotation of the effects and noise. So no single number stands
-    for an arm.
+    The logarithms of the numbers are a random rotation of the effects and noise, so no single number belongs
+    to one arm.
     """
     numbers = len(Number)
     apart = effects[:, 1:] - effects[:, 1:].mean(axis=0)
@@ -183,7 +185,9 @@ class Result:
     closed: tuple[Interval | None, ...]
     """Share of the gap to the best arm that is closed off-model, in visits 31 to 100 and 101 to 400."""
     kept: Interval | None
-    """Reward over the decision's own on all prefixes that are not off-model, in all visits."""
+    """Reward relative to the decision's own choice, on all prefixes that are not off-model,
+    over all visits.
+    """
     ledger: float
     """Cost of all trials as a share of the reward, in the worst replay."""
     worst_prefix: float
@@ -219,10 +223,10 @@ def measure(
     """Replay prefixes of one kind with these seeds.
 
     Args:
-        kind: of all prefixes.
-        seeds: of the replays.
+        kind: kind of all prefixes.
+        seeds: seeds of the replays.
         detects: whether the learner looks for changes of paths.
-        told: share of the effects' variance that the paths' numbers explain. None stands for no numbers.
+        told: share of the effects' variance that the paths' numbers explain. With None there are no numbers.
         alarmed: whether the self-check raises false alarms.
     """
     found: list[Replayed] = []
@@ -255,17 +259,17 @@ def measure(
 def judged(
     gains: Floats, best: Floats, off: Bools, shown: Sequence[int]
 ) -> tuple[tuple[Interval | None, ...], Interval | None]:
-    """Judge the gains of n prefixes.
+    """Judge the gains on n prefixes.
 
     Args:
-        gains: over the decision, in each window or the first windows of `WINDOWS`, shape (n, windows).
+        gains: gains over the decision, in each window or the first windows of `WINDOWS`, shape (n, windows).
         best: gain of the best arm, shape (n,).
         off: whether a prefix is off-model, shape (n,).
         shown: indices of the windows whose share is wanted.
 
     Returns:
-        The share of the gap that is closed off-model in each of these windows, and the reward over the
-        decision's on-model in all visits. A result is None if there is no such prefix.
+        The share of the gap that is closed off-model in each of these windows, and the reward relative to the
+        decision on-model in all visits. A result is None if there is no such prefix.
     """
     rng = np.random.default_rng(0)
     closed = tuple(_ratio(gains[off, place], best[off], rng) for place in shown)
@@ -284,7 +288,7 @@ def mean_of(of_prefixes: Floats) -> Interval:
 
 
 def factor(logs: Interval) -> Interval:
-    """The factor of a reward and its interval, from the interval of the factor's logarithm."""
+    """The factor of a reward with its interval, computed from an interval of the logarithm."""
     middle, low, high = np.exp(logs).tolist()
     return middle, low, high
 
@@ -304,13 +308,13 @@ def newcomers(
     """Let new prefixes of a kind come to a learner that knows as many other prefixes by `VISITS` visits each.
 
     Args:
-        kind: of all prefixes.
-        seeds: of the replays.
-        told: share of the effects' variance that the paths' numbers explain. None stands for no numbers.
+        kind: kind of all prefixes.
+        seeds: seeds of the replays.
+        told: share of the effects' variance that the paths' numbers explain. With None there are no numbers.
 
     Returns:
-        The share of the gap that is closed off-model, in visits 1 to 10, 11 to 30 and 31 to 100, and the
-        reward over the decision's on-model in all these visits.
+        The share of the gap that is closed off-model in visits 1 to 10, 11 to 30 and 31 to 100, and the
+        reward relative to the decision on-model in all these visits.
     """
     gains, best, off = [], [], []
     for seed in seeds:

@@ -43,8 +43,9 @@ _HEADERS: Final = _HEADER.size + _GENL.size
 
 @contextmanager
 def stand_in(crowd: Crowd, start_ns: int, step_ns: int) -> Iterator[socket.socket]:
-    """Start the process, and give the daemon's end of the socket pair for a while. Each `step-get` is
-    `step_ns` later than the last.
+    """Start the process, and lend the daemon's end of the socket pair. The context's end stops the process.
+
+    Each `step-get` is `step_ns` later than the last.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithm 2 of the Mutant paper with visits as pulls: `python -m ltp_switcher.daemon.service.bench.teams`.
 
-Teams are picked on made prefixes (`bench.learner`) with sixteen arms whose best one is known. A pull draws
-one of its arm's visits again. `--live` asks whether Algorithm 2 should choose the trials of the learner on a
-running server, where trials cost reward.
+Teams are picked on simulated prefixes (`bench.learner`) with sixteen arms. The best arm is known. A pull
+draws one of its arm's visits with repetition. `--live` asks whether Algorithm 2 should choose the trials of
+the learner on a running server, where trials cost reward.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Picks:
     """The quality of teams by prefix; each array has the shape (prefixes,). Rewards are logarithms."""
 
     near: Mapping[str, Floats]
-    """The share of teams that have an arm within `NEAR` of the best one, by the way of picking."""
+    """The share of teams with an arm within `NEAR` of the best one, by the method of picking."""
     gain: Floats
     """Gain of the team's best arm over the best arm of a random team."""
     cost: Floats

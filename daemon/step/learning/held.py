@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows that stay on the arm that their visit drew."""
+"""The flows that stay on the arm that their visit drew.
+
+A visit is a group of flows to a prefix that began near each other. The flows of a visit share one lot: an
+arm, or the decision's own choice.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,8 @@ from ltp_switcher.daemon.gain import value
 from ltp_switcher.slots import SlotArrays, column
 
 ABORT: Final = math.log(4.0)
-"""A flow leaves its lot when its log value is below the incumbent's promise by this much: at a quarter of the
-promise.
+"""Distance in log value. A flow leaves its lot when its value is below the incumbent's expected value by more
+than this: when it earns less than a quarter of the expected reward.
 """
 _SUMS: Final = ("acked_bytes", "busy_us", "receiver_us", "delivered", "lost", "rtt_us_sum", "rtt_samples")
 
@@ -45,14 +49,14 @@ class HeldFlows(SlotArrays):
     """The arm on which the flow stays; 0 if the decision chooses its arm."""
     chance = column(np.float64)
     foreign = column(np.bool_)
-    """Whether something other than the lot and the decision gave the flow an arm at some time. Such a flow
-    says nothing about lots.
+    """Whether somebody other than the lot and the decision gave the flow an arm at some time. Such a flow
+    tells nothing about lots.
     """
     _told = column(OUTCOME_DTYPE)
     """The latest outcome."""
 
     def open(self, slots: Slots, drawn: Bools, lots: ArmIds, chances: Floats) -> None:
-        """Take in new flows and the lots of their visits; all have the shape (n,)."""
+        """Take in new flows and the lots of their visits. All arrays have the shape (n,)."""
         self.reset(slots)
         self.drawn[slots], self.chance[slots] = drawn, chances
         self.lot[slots] = self.arm[slots] = np.where(drawn, lots, 0)
@@ -95,11 +99,11 @@ class HeldFlows(SlotArrays):
 
 
 def starved(outcomes: OutcomeArray, expected: Floats) -> Bools:
-    """True where flows earned less than a quarter of the expected value, shape (n,).
+    """True where flows earned less than a quarter of the expected reward, shape (n,).
 
     Args:
-        outcomes: of a part of the flows' time, shape (n,).
-        expected: raw values (logs), shape (n,); NaN where no value is expected.
+        outcomes: outcomes of a part of the flows' time, shape (n,).
+        expected: expected values, as logarithms, shape (n,); NaN where there is none.
     """
     raw = value.raw_values(outcomes)
     nothing = (outcomes["acked_bytes"] <= 1) & (outcomes["busy_us"] > 0)

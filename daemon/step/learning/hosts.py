@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts of the visits of single hosts that share their prefix's knowledge.
+"""Counts the visits to single hosts that share their prefix's knowledge.
 
-Hosts of one /24 or /48 may be on different paths. So a host with enough visits gets knowledge of its own,
-below its prefix, if other hosts of the prefix have flows, too.
+A visit is a group of flows that began near each other on one arm. Hosts of one /24 or /48 may be on different
+paths. So a host with enough visits gets knowledge of its own, below its prefix, if other hosts of the prefix
+have flows, too.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from ltp_switcher.arrays import Ints
 from ltp_switcher.daemon.step.learning.places import Places, names_of
 
 ENOUGH: Final = 40
-"""Visits of a host after which it gets knowledge of its own (docs/lab-notes/learner.md)."""
+"""Number of visits after which a host gets knowledge of its own (docs/lab-notes/learner.md)."""
 WATCHED_MAX: Final = 16_384
-"""Most hosts whose visits are counted. The host that was unseen for longest makes room for a new one."""
+"""Largest number of hosts whose visits are counted. The host that was unseen for longest makes room for a new
+one.
+"""
 
 
 class Watched:
-    """Counts of the visits of hosts that have no knowledge of their own yet."""
+    """Counts the visits to hosts that have no knowledge of their own yet."""
 
     def __init__(self, most: int = WATCHED_MAX) -> None:
         self._most = most
@@ -36,11 +39,11 @@ class Watched:
         """Count the visits of flows. Returns the indices of flows whose hosts have had enough visits, each
         host once.
 
-        A visit counts once if the reports of its flows come one after the other.
+        A visit counts once if the reports of its flows follow each other without a report of another visit.
 
         Args:
-            hosts: the flows' hosts, shape (n,).
-            visits: the numbers of their visits, shape (n,).
+            hosts: host of each flow, shape (n,).
+            visits: number of each flow's visit, shape (n,).
         """
         found: dict[bytes, int] = {}
         for place, (name, visit) in enumerate(zip(names_of(hosts), visits.tolist(), strict=True)):

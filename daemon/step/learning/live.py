@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning from flow to flow: the outcomes of flows come in, and weighted arms go into the module's table.
+"""Learning from flow to flow on a running server: outcomes of flows come in, and plans go to the module's
+table.
 
-Once a second the outcomes of flows become visits (`tally`), and visits that have ended teach the learner
-(`choose.visits.learner`). A tenth of the known prefixes then gets a plan, an incumbent and mostly a trial, as
-an entry of the table (`lots`). The module draws one of the two for each visit. If the drawn lot is an arm,
-the visit's flows stay on it (`held`). If it is the decision's own choice, the decision treats the flows like
-any others.
+A visit is a group of flows to a prefix that began near each other on one arm. Once a second the outcomes of
+flows become visits (`tally`), and visits that have ended teach the learner (`choose.visits.learner`). Then a
+tenth of the known prefixes gets a plan: an incumbent and, mostly, a trial. The plan is an entry of the table
+(`lots`), and the module draws one of the two for each visit. If the drawn lot is an arm, the visit's flows
+stay on this arm (`held`). If the lot is the decision's own choice, the decision treats the flows like any
+others.
 """
 
 from __future__ import annotations
@@ -39,31 +41,33 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PLAN_TURNS: Final = 10
-"""Number of looks, which are a second apart, in which every prefix gets one plan."""
+"""Number of seconds in which every prefix gets one plan. Each second a part of the prefixes gets theirs."""
 SMALLER: Final = 0.99
 """Factor by which a prefix's largest visit shrinks with each visit that is smaller."""
 LIFETIME_S: Final = 3600
 """Time without traffic after which a prefix loses its entry, in seconds."""
 PATHS_MAX: Final = 256
-"""Most open flows whose paths' numbers one look takes in. All flows get their turns."""
+"""Largest number of open flows whose paths' numbers are taken in at a time. All flows get their turns."""
 NEWS_MAX: Final = 4096
-"""Most prefixes whose starting arm from the chooser is kept before any flow to the prefix has ended."""
+"""Largest number of prefixes whose starting arm from the chooser is kept before a flow to the prefix has
+ended.
+"""
 FORMAT: Final = 1
 _COUNTED: Final = np.isin(np.arange(256), (StartCause.DEFAULT, StartCause.TABLE))
-"""True for causes of the first arm that leave the flow to us."""
+"""True for causes of a flow's first arm that leave the flow to the learner."""
 _FOREIGN: Final = ~np.isin(np.arange(256), (Cause.NONE, Cause.POLICY, Cause.VISIT))
-"""True for causes by which a flow says nothing about the arms of visits."""
+"""True for causes after which a flow tells nothing about the arms of visits."""
 
 Free = Callable[[Sequence[str]], Bools]
-"""A function that says of each prefix whether neither an operator nor an experiment gives its flows arms:
-shape (n,).
+"""A function of prefixes, shape (n,). The result is true where neither an operator nor an experiment gives
+the prefix's flows their arms.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of an arm on a prefix, from the prefix's visits: the log of the arm's reward over the reward
-    of the decision's own choice.
+    """The effect of an arm on a prefix, from the prefix's visits. It is the log of the ratio of the arm's
+    reward to the reward of the decision's own choice.
     """
 
     arm: int
@@ -86,10 +90,10 @@ class PrefixState:
     spent: float
     """Cost of the trials so far. The unit is the reward of one flow."""
     path_changes: int
-    """Changes of the path that the prefix's visits have shown since the daemon's start."""
+    """Number of changes of the path that visits have shown since the daemon's start."""
     surprises: int
-    """How often the prefix's exploration has opened since the daemon's start, because the decision's arm
-    starved.
+    """Number of times since the daemon's start that the prefix's exploration has opened because the
+    decision's arm starved.
     """
     ruled: bool
     """Whether an operator or an experiment gives the prefix's flows their arms."""
@@ -205,8 +209,8 @@ class LiveLearner:
         self.held.open(slots, drawn, lot, chance)
 
     def end(self, slot: int, cookie: int) -> None:
-        """Note that a flow ended and that its last outcome is about to come. Call this while the slot is
-        still the flow's own.
+        """Note that a flow has ended, and that its last outcome will come. Call this while the slot still
+        belongs to the flow.
         """
         if slot < self.held.capacity and self.held.foreign[slot]:
             self._spoiled[0].add(cookie)
@@ -216,8 +220,8 @@ class LiveLearner:
         self.held.close(slots)
 
     def caused(self, slots: Slots, causes: Causes) -> None:
-        """Remember who chose the arms of flows, shape (n,). Time on an arm that others chose says nothing
-        about our arms.
+        """Remember the causes of flows' arms, shape (n,). Time on an arm that others chose tells nothing
+        about the arms of lots.
         """
         foreign = _FOREIGN[causes]
         if foreign.any():
@@ -311,8 +315,8 @@ class LiveLearner:
             self._write(numbers, now_s)
 
     def starts(self, news: Mapping[str, int], now_s: float) -> dict[str, int]:
-        """Take in the arms on which the chooser wants flows to begin. Returns the arms of prefixes without an
-        entry of this class.
+        """Take in the arms on which the chooser wants flows to begin. Returns the arms of the prefixes that
+        have no entry with lots.
         """
         rest, until_s = {}, now_s + self._start_lasts_s
         for prefix, arm in news.items():
@@ -331,7 +335,7 @@ class LiveLearner:
         return rest
 
     def release(self, free: Free) -> None:
-        """Take entries out of the table whose prefixes an operator or an experiment rules now."""
+        """Take out the table's entries of prefixes that an operator or an experiment now controls."""
         numbers = self.prefixes.numbers()
         numbers = numbers[self._plans.written[numbers]]
         if numbers.size:
@@ -340,7 +344,7 @@ class LiveLearner:
             self._starts.put(_absent(self._take_out(numbers[gone])))
 
     def close_table(self) -> None:
-        """Take all entries of this class out of the table."""
+        """Take all entries with lots out of the table."""
         numbers = self.prefixes.numbers()
         self._starts.put(_absent(self._take_out(numbers)))
 
@@ -361,13 +365,12 @@ class LiveLearner:
         return numbers, self.learner.posteriors.known(numbers, now_s)
 
     def tell(self, keys: np.ndarray, effects: Effects, hosts: Ints, now_s: float) -> int:
-        """Take over the knowledge that other servers have of prefixes, and plan for these prefixes at the
-        next look.
+        """Take over the knowledge of other servers about prefixes. At the next look, plan for these prefixes.
 
         Args:
             keys: the prefixes, `PREFIX_KEY`, shape (n,), each once.
-            effects: shape (n, arms). The variance is infinite for an arm of which nothing is known.
-            hosts: for each prefix, the number of servers that know something of it, shape (n,).
+            effects: shape (n, arms). The variance is infinite for an unknown effect.
+            hosts: for each prefix, the number of servers that know something about it, shape (n,).
             now_s: Unix time.
 
         Returns:
@@ -386,7 +389,9 @@ class LiveLearner:
         return int(np.count_nonzero(~room))
 
     def told(self, limit: int) -> Ints:
-        """At most `limit` prefixes of which other servers know something, the most recently told first."""
+        """At most `limit` prefixes about which other servers know something. The most recent report comes
+        first.
+        """
         numbers, site = self.prefixes.numbers(), self.learner.site
         numbers = numbers[site.knows(numbers)]
         return numbers[np.argsort(-site.told_s[numbers], kind="stable")[:limit]]

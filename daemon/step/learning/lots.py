@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lots: the arms among which the visits of a prefix draw. They become entries of the module's table, and are
-read from these again.
+"""Lots: the arms among which the visits of a prefix draw. They become entries of the module's table, and can
+be read from its entries again.
 
-A prefix has an incumbent and, mostly, a trial. Each of the two is an arm or the decision's own choice. The
-generation of an entry encodes both, and the trial has less than half of the weight. So the lot of a visit can
-be read from an outcome alone, even by a daemon that started later.
+A visit is a group of flows to a prefix that began near each other. A prefix has an incumbent and, mostly, a
+trial. Each of the two is an arm or the decision's own choice. The generation of an entry encodes both, and
+the trial has less than half of the weight. So the lot of a visit can be read from an outcome alone, even by a
+daemon that started later.
 
 The two lots of an entry begin on different arms. So the first arm of a flow shows its lot, too.
 """
@@ -23,7 +24,7 @@ from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.learning.places import Places
 
 DECISION: Final = 0
-"""The lot that stands for the decision's own choice; any other lot is the id of an arm."""
+"""The lot of the decision's own choice. Any other lot is the id of an arm."""
 WEIGHTS: Final = 65_535
 """Sum of the weights of an entry."""
 FIRST_WINDOW_PKTS: Final = 10
@@ -50,7 +51,9 @@ def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
 
 
 def drawn(outcomes: OutcomeArray) -> ArmIds:
-    """The arms that the visits of flows drew, shape (n,). A flow without a lot counts as the decision's."""
+    """The arms that the visits of flows drew, shape (n,). A flow without a lot has the
+    decision's own choice.
+    """
     generation = np.where(outcomes["visit"] > 0, outcomes["generation"], 0)
     trials = (generation >> _BITS & _MASK).astype(np.uint8)
     is_trial = 2 * outcomes["weight"].astype(np.int64) < outcomes["weights"]
@@ -83,8 +86,8 @@ def entries(
         places: prefixes and hosts, shape (n,).
         starts: the arms on which flows of the incumbent and of the trial begin, shape (n, 2). A prefix whose
             incumbent has no such arm leaves the table.
-        weights: of the trials, shape (n,). A trial with weight 0 is left out.
-        generation: of each entry, shape (n,).
+        weights: weights of the trials, shape (n,). A trial with weight 0 is left out.
+        generation: generation of each entry, shape (n,).
         lifetime_s: time for which the entries count, in seconds.
     """
     made = np.zeros(len(places), START_DTYPE)

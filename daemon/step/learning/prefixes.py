@@ -20,14 +20,14 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PREFIXES_MAX: Final = 16_384
-"""Most prefixes and hosts that are remembered."""
+"""Largest number of prefixes and hosts that are remembered."""
 HOSTS_MAX: Final = 16
-"""Most hosts of a prefix that have knowledge of their own."""
+"""Largest number of hosts of a prefix that have knowledge of their own."""
 _MAKES_ROOM: Final = 16
-"""The share of the prefixes that is forgotten at a time, for want of room, is one over this."""
+"""Divisor: one over this is the share of the prefixes that is forgotten at a time when there is no room."""
 _OPAQUE: Final = np.dtype(f"V{PREFIX_KEY.itemsize}")
 FLOWS_MEMORY: Final = 200.0
-"""Number of newest flows over which the mean of a prefix and size class reaches back."""
+"""Number of newest flows over which the mean value of a prefix and size class is taken."""
 
 
 class KnownPrefixes(SlotArrays):
@@ -41,7 +41,7 @@ class KnownPrefixes(SlotArrays):
     several = column(np.bool_)
     """Whether flows went to more than one host of the prefix."""
     _address = column(np.uint8, 16)
-    """The host of a flow to the prefix."""
+    """The host to which the prefix's flows went."""
     seen_s = column(np.float64)
     """Unix time of the last outcome."""
     mean = column(np.float64, len(value.SIZE_NAMES))
@@ -77,9 +77,9 @@ class KnownPrefixes(SlotArrays):
         return self._by_text.get(text)
 
     def of(self, outcomes: OutcomeArray, now_s: float) -> tuple[Ints, Ints]:
-        """The number of each flow's host if it has one, else of its prefix: shape (n,).
+        """The number of each flow's host or, if the host has none, of its prefix, shape (n,).
 
-        The second result holds the numbers that are new or were given anew.
+        The second result has the numbers that are new, or that were given to other places.
         """
         keys, members = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
         members, wanted = members.ravel(), places.of_prefixes(keys.view(PREFIX_KEY))
@@ -108,13 +108,13 @@ class KnownPrefixes(SlotArrays):
         self.several[numbers[others]] = True
 
     def split(self, numbers: Ints, outcomes: OutcomeArray, visits: Ints) -> Ints:
-        """Give numbers of their own to hosts that have had enough visits and are not alone in their prefix.
-        Returns these numbers.
+        """Give numbers to hosts that have had enough visits and are not alone in their prefix. Returns these
+        numbers.
 
         Args:
-            numbers: of the flows' prefixes or hosts, shape (n,).
-            outcomes: of these flows, shape (n,).
-            visits: the numbers of their visits, shape (n,).
+            numbers: numbers of the flows' prefixes or hosts, shape (n,).
+            outcomes: outcomes of these flows, shape (n,).
+            visits: number of each flow's visit, shape (n,).
         """
         mask = (self.parent[numbers] < 0) & self.several[numbers] & (self.hosts[numbers] < HOSTS_MAX)
         (at,) = np.nonzero(mask)
@@ -132,12 +132,12 @@ class KnownPrefixes(SlotArrays):
         return np.array(made, np.int64)
 
     def and_hosts(self, number: int) -> Ints:
-        """The number of a prefix, and the numbers of its hosts that have some."""
+        """The number of a prefix, followed by the numbers of its hosts."""
         numbers = self.numbers()
         return np.concatenate([[number], numbers[self.parent[numbers] == number]])
 
     def told(self, keys: np.ndarray, now_s: float) -> tuple[Ints, Ints]:
-        """The numbers of prefixes of which other servers have told us, and the indices of the new ones.
+        """The numbers of prefixes about which other servers have reported, and the indices of the new ones.
 
         No known prefix is forgotten to make room. A prefix without room gets the number -1.
 
@@ -159,7 +159,7 @@ class KnownPrefixes(SlotArrays):
         the mean.
 
         Args:
-            numbers: of the prefixes, shape (n,).
+            numbers: numbers of the prefixes, shape (n,).
             classes: size classes of the flows, shape (n,).
             raw: `value.raw_values`, shape (n,).
         """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the outcomes of flows into visits that have ended.
 
-A visit is one observation: the mean value of its flows, weighted by their information. It has ended when no
-outcome came for `QUIET_S`, because an open flow would have sent one in that time.
+A visit is a group of flows to a prefix that began near each other on one arm. It is one observation: the mean
+value of its flows, weighted by their information. A visit has ended when no outcome came for `QUIET_S`,
+because an open flow would have sent one in that time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ QUIET_S: Final = 12.0
 daemon asks once a second.
 """
 OPEN_MAX: Final = 65_536
-"""Most visits that are open at a time; further visits are counted and left out."""
+"""Largest number of visits that are open at a time. Further visits are counted and left out."""
 _KEY: Final = np.dtype([("prefix", "=i8"), ("number", "=i8"), ("generation", "=u4"), ("lot", "=u4")])
 _OPAQUE: Final = np.dtype(f"V{_KEY.itemsize}")
 _COLUMNS: Final = ("key", "information", "values", "flows", "heard_s", "ended_s")
@@ -65,8 +66,8 @@ class Tally(SlotArrays):
         Args:
             prefixes: numbers of the flows' prefixes.
             lots: arms that the visits drew.
-            numbers: of the visits, within a prefix and a generation.
-            generations: of the entries by which the visits drew.
+            numbers: numbers of the visits, within a prefix and a generation.
+            generations: generations of the entries by which the visits drew.
             told_s: time of each outcome, in seconds.
             ended: whether the flow has ended.
             values: value of each flow; NaN if unknown.
@@ -90,7 +91,7 @@ class Tally(SlotArrays):
     def ended(self, now_s: float) -> tuple[Visits, npt.NDArray[np.uint32]]:
         """Remove and return the visits that have ended, oldest first, with the generations of their entries.
 
-        `Visits.arms` are the lots.
+        `Visits.arms` has the lots of the visits.
         """
         at = np.flatnonzero(self.is_open & (now_s - self.heard_s >= QUIET_S))
         at = at[np.argsort(self.ended_s[at], kind="stable")]
