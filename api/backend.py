@@ -32,7 +32,7 @@ TIMEOUT_S = 12.0
 """Longest time for a request in seconds. A restart of the daemon takes 8 s on a slow, emulated machine."""
 RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
-"""Largest answer that is read on the event loop."""
+"""Largest answer in bytes that is read on the event loop."""
 AT_ONCE_MAX = 8
 """Largest number of simultaneous connections from the event loop. The daemon reserves as many."""
 M = TypeVar("M")
@@ -41,8 +41,8 @@ M = TypeVar("M")
 class DaemonClient:
     """A client of a daemon's control socket. Every call blocks for at most `timeout_s` seconds.
 
-    Each call opens its own connection, so that calls from many threads do not wait for one another. Unless it
-    says otherwise, a method raises `ProblemError`.
+    Each call opens its own connection, so that calls from many threads do not wait for one another. A method
+    raises `ProblemError`, unless its own text names another error.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ POLL_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
 """Time without an event after which a comment is sent, in seconds. So a dead connection is noticed."""
 LOOK_S: Final = 1.0
-"""Time within which a stream ends after its client has lost the right to listen, in seconds."""
+"""Longest time in seconds for which a stream goes on after its client has lost the right to listen."""
 SEND_S: Final = 10.0
 """Time after which a client that reads nothing is dropped, in seconds."""
 STREAMS_MAX: Final = 32
@@ -53,7 +53,7 @@ class _Page(BaseModel):
 
 
 class EventFeed:
-    """The daemon's events, polled while at least one client listens."""
+    """The daemon's events. They are polled while at least one client listens."""
 
     def __init__(self, daemon: DaemonClient, metrics: ApiMetrics) -> None:
         self._daemon = daemon

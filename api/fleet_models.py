@@ -38,7 +38,7 @@ class ToldPrefix(Answer):
 
 
 class Fleet(Answer):
-    """How the exchange with other hosts stands."""
+    """The state of the exchange with other hosts."""
 
     share: bool = Field(description="Whether this host shares; see fleet.share")
     running: bool = Field(description="Whether ltp-switcher-fleet tells of itself")

@@ -34,8 +34,9 @@ REFRESH_S: Final = 900.0
 
 
 AGAIN: Final = 10
-"""A report is served again for this many times as long as it took to make. So making reports takes a tenth of
-a processor."""
+"""A report is served again for a multiple of the time that it took to make. So making reports takes a tenth
+of a processor.
+"""
 ANSWERS_MAX: Final = 8
 """Number of reports that are kept, each about decisions of a different age."""
 
@@ -67,7 +68,7 @@ class Gain(Collector):
         """Return the report on decisions of the last `age_s` seconds, or on all. It is at most some seconds
         old.
 
-        Raises `ProblemError`: 404 while there is no log.
+        Raises `ProblemError` with status 404 if there is no log.
         """
         values = (daemon or self._daemon).ask(ConfigState, "config.get").values
         folder = values["daemon"]["state_dir"]

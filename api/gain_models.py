@@ -24,7 +24,7 @@ class GainEffect(Answer):
 
 
 class ArmUseState(Answer):
-    """Measures of an arm's flows, over destination prefixes; null where there are too few."""
+    """Measures of an arm's flows, over destination prefixes. A measure is null if there are too few flows."""
 
     share: float = Field(description="Of all bytes acknowledged")
     goodput_Bps: Interval | None = Field(description="Geometric mean, bytes a second")  # noqa: N815 - B is bytes
@@ -34,7 +34,7 @@ class ArmUseState(Answer):
 
 
 class AdviceState(Answer):
-    """How the advice for a prefix and its traffic compare, in mode advise."""
+    """The comparison of the advice for a prefix with the prefix's traffic, in mode advise."""
 
     agreed: float = Field(description="Share of the time in which the flows ran the advised arm")
     expected: GainEffect | None = Field(

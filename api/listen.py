@@ -50,9 +50,9 @@ def tcp_socket(address: str, key: str = "api.tcp", *, loopback_only: bool = True
     """Bind `address`, "host:port" with an IP address as host.
 
     Raises:
-        ConfigError: names `key`: `address` is malformed, or is not on the loopback where only the loopback is
-            allowed.
-        ControlError: the address cannot be listened on.
+        ConfigError: `address` is malformed, or is not on the loopback although only the loopback is allowed.
+            The error names `key`.
+        ControlError: nothing can listen on the address.
     """
     kind = "a loopback" if loopback_only else "an IP"
     allowed = f"{kind} address and a port, such as 127.0.0.1:9480 or [::1]:9480"

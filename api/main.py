@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher-api`: serve the API until told to stop."""
+"""`ltp-switcher-api`: it serves the API until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus: the daemon's metrics unchanged, and those that this process counts itself."""
+"""Metrics for Prometheus: the daemon's metrics unchanged, and the metrics that this process counts itself."""
 
 from __future__ import annotations
 

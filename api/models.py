@@ -85,7 +85,7 @@ class Request(BaseModel):
 
 
 class Flow(Answer):
-    """One TCP flow under `mutant`, as of the daemon's last step."""
+    """One TCP flow under `mutant`, in its state at the daemon's last step."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [FLOW_EXAMPLE]})
 
@@ -155,7 +155,9 @@ class Switch(Answer):
 
 
 class PathNumber(Answer):
-    """A number of a flow's path, as the mean over the last looks that observed it."""
+    """A number that describes a flow's path: the mean over the last looks at the path that observed the
+    number.
+    """
 
     name: str = Field(examples=["propagation_rtt"])
     unit: str = Field(examples=["ms"])
@@ -165,7 +167,7 @@ class PathNumber(Answer):
 
 
 class Why(Answer):
-    """Why a flow runs its arm."""
+    """The reason why a flow runs its arm."""
 
     sentence: str = Field(description="The reason, for people")
     advised: str | None = Field(description="The arm that the policy would give the flow instead")
@@ -177,7 +179,7 @@ class Why(Answer):
 
 
 class FlowHistory(Answer):
-    """A flow's last minutes, a point a second, oldest first. All lists have one length."""
+    """A flow's last minutes, with a point for each second, oldest first. All lists have the same length."""
 
     kept: bool = Field(description="False for a flow beyond the 4,096 whose history is kept")
     time: list[float] = Field(description="Unix time, s")
@@ -188,7 +190,7 @@ class FlowHistory(Answer):
 
 
 class FlowDetail(Flow):
-    """One TCP flow, and why it runs its arm."""
+    """One TCP flow, and the reason why it runs its arm."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**FLOW_EXAMPLE, "why": WHY_EXAMPLE}]})
 
@@ -202,7 +204,9 @@ class FlowRow(Flow):
 
 
 class Totals(Answer):
-    """The last minutes of all flows together, a point a second, oldest first, by the arm that they ran."""
+    """The last minutes of all flows together, by the arm that the flows ran. There is a point for each
+    second, oldest first.
+    """
 
     time: list[float] = Field(description="Unix time, s")
     goodput_mbps: dict[str, list[float]] = Field(description="Newly acknowledged data")
@@ -269,7 +273,7 @@ class PoolChange(Pool, Kept):
 
 
 class PoolRequest(Request):
-    """The arms that the daemon is to choose among, and MPTS to pick teams from."""
+    """The arms among which the daemon is to choose. MPTS picks teams from the same arms."""
 
     arms: Annotated[list[ArmName], Field(min_length=1, max_length=20)] = Field(
         description="Names of available arms, each once", examples=[["cubic", "bbr", "vegas"]]
@@ -333,13 +337,13 @@ class ModeRequest(Request):
 
 
 class SessionRequest(Request):
-    """A browser's session to prepare."""
+    """A request to prepare a browser's session."""
 
     scope: Literal["read", "write"] = Field(description="write: the browser may change things")
 
 
 class SessionAddress(Answer):
-    """An address that works once."""
+    """An address that opens the dashboard once."""
 
     url: str = Field(description="What the browser opens", examples=["http://127.0.0.1:9480/?code=7Hq…"])
     expires_in_s: float = Field(description="Time to open it, s", examples=[60.0])
@@ -390,7 +394,7 @@ class Status(Answer):
 
 
 class Health(Answer):
-    """The service is live and ready; where it is not, the answer is a problem of status 503."""
+    """The service is live and ready. If it is not, the answer is a problem of status 503."""
 
     live: Literal[True] = Field(description="This process answers")
     ready: Literal[True] = Field(description="The daemon answers and steps on time")

@@ -25,7 +25,9 @@ from ltp_switcher.daemon.control.caller import peer_of
 HEADERS_S: Final = 10.0
 """Longest time for the headers of a request, from the connection or the first byte on, in seconds."""
 LINGER_S: Final = 0.5
-"""Time at the end of the service in which a new connection may still send its first request, in seconds."""
+"""Time in seconds for which a new connection may still send its first request after the service has been
+stopped.
+"""
 CONNECTIONS_MAX: Final = 256
 """Largest number of connections to one UNIX socket at a time."""
 TCP_CONNECTIONS_MAX: Final = 64

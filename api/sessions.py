@@ -68,7 +68,7 @@ class Sessions:
     """The sessions of one API process.
 
     Args:
-        is_token: says whether a token with this digest is in force.
+        is_token: returns whether a token with this digest is in force.
         now_s: a clock in seconds that never goes back.
     """
 

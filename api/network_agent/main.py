@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-owl-agent`: read this router's queues every second, and serve the result until told to stop."""
+"""`ltp-owl-agent`: it reads this router's queues every second, and serves the result until it is stopped."""
 
 from __future__ import annotations
 

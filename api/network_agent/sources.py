@@ -35,11 +35,11 @@ _FULL_SPEED: Final = frozenset(
 
 
 class UnfitNodeError(DatapathError):
-    """The operator named a node in a way in which it can never be measured."""
+    """The operator named a node that can never be measured under this name."""
 
 
 class UnknownRateError(UnfitNodeError):
-    """The rate of a queue is unknown. With the port's speed in its place, a loaded path would look idle."""
+    """The rate of a queue is unknown. If the port's speed took its place, a loaded path would look idle."""
 
     def __init__(self, device: str, kind: str) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class UnknownRateError(UnfitNodeError):
 
 
 class NoQueueError(UnfitNodeError):
-    """The device has no queue. Its counters stay 0 whatever passes, so its queue would always look empty."""
+    """The device has no queue. Its counters stay 0 for any traffic, so its queue would always look empty."""
 
     def __init__(self, device: str) -> None:
         super().__init__(

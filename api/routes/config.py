@@ -46,7 +46,8 @@ def change_config(
     confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> ConfigChange:
-    """Set these values over the configuration, all or none. A null drops what was set.
+    """Set these values over the configuration, all or none. A null drops an earlier value that was set in
+    this way.
 
     Only settings that a running daemon can change are allowed. All others need the file and a restart.
     """
@@ -85,7 +86,7 @@ def confirm_changes(daemon: DaemonDep) -> Confirmed:
 def revert_change(
     daemon: DaemonDep, number: Annotated[int, Path(ge=1, le=2**53, description="The number of a change")]
 ) -> Reverted:
-    """Restore the values from before a change. 412 if they have been changed again since.
+    """Restore the values from before a change. The status is 412 if they have been changed again since.
 
     The last 20 changes of settings and of the policies can be reverted.
     """

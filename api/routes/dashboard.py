@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard: a few files that a browser loads, and nothing from anywhere else."""
+"""The dashboard: a few files that a browser loads from here alone."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def listen_to_events(
 ) -> Response:
     """Server-sent events: switches, advice, fallbacks, births and deaths of flows, changes of settings.
 
-    Over TCP the stream ends with the token or session that it was asked for with.
+    Over TCP the stream ends when the token or the session of its request ends.
     """
     feed = cast(EventFeed, request.app.state.events)
     access, grant = cast(Access, request.app.state.access), getattr(request.state, "grant", None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows: list flows, look at one flow, and hold one flow at an arm."""
+"""Flows: list flows, show one flow, and hold one flow at an arm."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def list_flows(
         int, Query(ge=0, le=POINTS_MAX, description="Points of each flow's history to give, one a second")
     ] = 0,
 ) -> FlowPage:
-    """The flows under `mutant`, a page at a time."""
+    """The flows under `mutant`, page by page."""
     given: dict[str, Json] = {
         name: value
         for name, value in (("arm", arm), ("prefix", prefix), ("cursor", cursor))
@@ -87,7 +87,7 @@ def list_flows(
 
 @router.get("/flows/{cookie}", summary="Look at a flow", responses=problem_responses(404, 422, 503))
 def get_flow(daemon: DaemonDep, cookie: Cookie) -> FlowDetail:
-    """One flow, as of the daemon's last step, and why it runs its arm."""
+    """One flow in its state at the daemon's last step, and the reason why it runs its arm."""
     return daemon.ask(FlowDetail, "flows.get", cookie=_checked(cookie))
 
 
@@ -97,7 +97,7 @@ def get_flow(daemon: DaemonDep, cookie: Cookie) -> FlowDetail:
     responses=problem_responses(404, 422, 503),
 )
 def get_flow_history(daemon: DaemonDep, cookie: Cookie) -> FlowHistory:
-    """The last five minutes of a flow, a point a second."""
+    """The last five minutes of a flow, with a point for each second."""
     return daemon.ask(FlowHistory, "flows.history", cookie=_checked(cookie))
 
 
@@ -118,5 +118,5 @@ def unpin_flow(daemon: DaemonDep, cookie: Cookie) -> PinChange:
 
 @router.get("/history", summary="Look at the last minutes", responses=problem_responses(503))
 def get_history(daemon: DaemonDep) -> Totals:
-    """The last five minutes of all flows by the arm that they ran, a point a second."""
+    """The last five minutes of all flows by the arm that they ran, with a point for each second."""
     return daemon.ask(Totals, "history")

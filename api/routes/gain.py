@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gain on this server: the report of the log of decisions, and a rollout in stages that it guides."""
+"""The gain on this server: the report from the log of decisions, and the rollout in stages."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def get_report(
         int | None, Query(ge=1, le=SINCE_MAX_S, description="Only decisions of the last seconds")
     ] = None,
 ) -> GainReport:
-    """The change by the daemon's choices, measured by the experiment under way. In mode advise, the expected
-    change.
+    """The change that the daemon's choices cause, measured by the experiment under way. In mode advise it is
+    the expected change.
 
-    The report is made from the log of decisions, as by `ltp-switcher report`. It is served again for ten
-    times the time that it took to make. 404 while there is no log.
+    The report is made from the log of decisions, in the same way as by `ltp-switcher report`. It is served
+    again for ten times the time that it took to make. The status is 404 if there is no log.
     """
     found = cast(Gain, request.app.state.gain).report(since_s, daemon)
     return GainReport.model_validate(dataclasses.asdict(found))

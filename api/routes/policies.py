@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/policies", tags=["team"])
 
 @router.get("", summary="List policies", responses={**TAGGED, **problem_responses(503)})
 def list_policies(daemon: DaemonDep, response: Response) -> PolicyList:
-    """The policies, the most specific first. The first that matches a flow decides."""
+    """The policies, the most specific first. The first policy that matches a flow decides."""
     found = daemon.call("policies.get")
     put_tag(response, _entries(found))
     return PolicyList.model_validate(found)

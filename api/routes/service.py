@@ -50,7 +50,7 @@ def get_status(daemon: DaemonDep) -> Status:
 
 @router.get("/health", summary="Check health", responses=problem_responses(503))
 async def get_health(daemon: DaemonDep) -> Health:
-    """200 while the daemon answers and steps on time, else 503."""
+    """The status is 200 while the daemon answers and steps on time, and 503 otherwise."""
     status = await daemon.ask_at_once(Status, "status")
     if status.last_step_age_ms > LATE_MS + max(status.step_ms, status.idle_step_ms):
         raise ProblemError(
@@ -72,7 +72,7 @@ async def get_health(daemon: DaemonDep) -> Health:
     responses={200: {"content": {"application/gzip": {}}}, **problem_responses(503)},
 )
 def get_support_bundle(daemon: DaemonDep) -> Response:
-    """All that a maintainer asks for first, as a .tar.gz. Flows' addresses are cut to their prefixes."""
+    """Everything that a maintainer needs first, as a .tar.gz. Flows' addresses are cut to their prefixes."""
     # Without a daemon there is nothing to tell.
     daemon.call("version")
     headers = {"content-disposition": f'attachment; filename="{bundle.file_name()}"'}
@@ -93,9 +93,9 @@ def get_support_bundle(daemon: DaemonDep) -> Response:
     },
 )
 async def get_metrics(request: Request) -> Response:
-    """The metrics of daemon and API in Prometheus' text format, or in OpenMetrics where `Accept` asks for it.
+    """The metrics of daemon and API in Prometheus' text format, or in OpenMetrics if `Accept` asks for it.
 
-    While the daemon does not answer, `ltp_switcher_up` is 0 and only the API's metrics are there.
+    While the daemon does not answer, `ltp_switcher_up` is 0 and only the API's metrics are present.
 
     The metrics are computed at most once a second.
     """

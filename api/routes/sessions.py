@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1", tags=["service"])
     responses=problem_responses(409, 422),
 )
 def make_session(request: Request, wanted: SessionRequest) -> SessionAddress:
-    """A browser that opens the address gets a session of 12 hours. The address works once, for a minute.
+    """Make an address that opens a session of 12 hours in a browser. The address works once, within a minute.
 
     The session ends earlier if the token or the session that authorised this request ends.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arms, the pool that the daemon chooses from, its size k, and MPTS, which picks it."""
+"""The arms, the pool from which the daemon chooses, the size k of teams, and MPTS, which picks teams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1", tags=["team"])
 
 @router.get("/arms", summary="List arms", responses=problem_responses(503))
 def list_arms(daemon: DaemonDep) -> ArmList:
-    """Every protocol that `mutant` knows. For each that this kernel cannot run, the reason."""
+    """Every protocol that `mutant` knows. A protocol that this kernel cannot run has a reason."""
     return ArmList(arms=daemon.ask(list[Arm], "arms.list"))
 
 
@@ -74,7 +74,7 @@ def set_pool(
 
 @router.get("/k", summary="Show k", responses={**TAGGED, **problem_responses(503)})
 def get_k(daemon: DaemonDep, response: Response) -> TeamSize:
-    """How many arms MPTS picks."""
+    """The number of arms in the teams that MPTS picks."""
     return _tagged_k(daemon.ask(TeamSize, "k.get"), response)
 
 
@@ -107,7 +107,7 @@ def get_mpts(daemon: DaemonDep) -> TeamSearches:
 
 @router.post("/mpts", status_code=202, summary="Pick teams", responses=problem_responses(400, 422, 503))
 def start_mpts(daemon: DaemonDep, request: TeamSearchRequest) -> TeamSearches:
-    """Forget the teams found and pick them anew, on the flows that are open."""
+    """Forget the teams that were found, and pick them again on the open flows."""
     if request.prefix is None:
         return daemon.ask(TeamSearches, "mpts.start")
     return daemon.ask(TeamSearches, "mpts.start", prefix=request.prefix)

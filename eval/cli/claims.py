@@ -20,8 +20,8 @@ from ltp_switcher.eval.run.executor import executor_of
 
 
 def judge(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the claims, and write `claims.json`, `claims.md` and pictures. With `--update`, docs/ gets them,
-    too.
+    """Run the claims, and write `claims.json`, `claims.md` and pictures. With `--update`, docs/ also gets
+    them.
     """
     if options.update and options.quick:
         raise ConfigError("--update", True, "without --quick: the record is of full runs")

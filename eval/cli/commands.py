@@ -35,7 +35,7 @@ CONTEXT_SCENARIOS: Final = ("fixed", "high-rtt", "large-queue", "low-capacity", 
 
 
 def run(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval run`: one scenario; writes the run's files and `timeline.png`."""
+    """`ltp-eval run`: it runs one scenario, and writes the run's files and `timeline.png`."""
     scenario = find_scenario(options.scenario)
     if options.every_flow and options.scheme is None:
         raise ConfigError("--every-flow", True, "with --scheme, which names the scheme of all flows")
@@ -76,7 +76,7 @@ def _draw_run(path: Path, outcome: RunResult) -> None:
 
 
 def compare(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval compare`: schemes x scenarios x seeds; writes JSON, CSV and two pictures."""
+    """`ltp-eval compare`: it runs schemes on scenarios with seeds, and writes JSON, CSV and two pictures."""
     settings = parse_assignments(options.settings)
     scenarios = _unlike(find_scenario(name).with_settings(settings) for name in options.scenario)
     for scenario in scenarios:
@@ -127,7 +127,9 @@ def _unlike(scenarios: Iterable[Scenario]) -> list[Scenario]:
 
 
 def demonstrate(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval demo`: the switcher beside single protocols; writes `demo.png` and `report.json`."""
+    """`ltp-eval demo`: it compares the switcher with single protocols, and writes `demo.png` and
+    `report.json`.
+    """
     need_pictures()
     with executor_of(options.jobs, options.cluster) as executor:
         made = demo.run_demo(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands about mahimahi: the set-up on this machine, and the agreement with the lab."""
+"""The commands about mahimahi: the set-up on this machine, and the comparison with the lab."""
 
 from __future__ import annotations
 

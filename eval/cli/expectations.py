@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval expectations`: how well the path model predicts the best arm, on kinds of path left out in
-turn.
+"""`ltp-eval expectations`: how well the path model predicts the best arm on kinds of path that it has not
+seen.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from ltp_switcher.eval.suite.plan import is_arm, plan
 from ltp_switcher.eval.suite.score import Mean
 
 KINDS_MIN: Final = 3
-"""Least number of kinds of path with which one can be left out."""
+"""Least number of kinds of path. With fewer, no kind can be left out."""
 REST_S: Final = 1.5
-"""Time in seconds for which a recording goes on after the look. A flow begins a second late if an ACK of its
-handshake is lost."""
+"""Time in seconds for which a recording continues after the look at the path's numbers. A flow begins a
+second late if an ACK of its handshake is lost.
+"""
 
 
 def expectations(options: argparse.Namespace, console: Console, progress: Console) -> None:

@@ -25,16 +25,16 @@ from ltp_switcher.files import write_atomically
 COVERAGE: Final = (
     holdback(200, 0.1, before=True), holdback(50, 0.2, before=False), switchback(24), switchback(288),
 )  # fmt: skip
-"""Designs of experiments that are judged without an effect."""
+"""Designs of experiments that are judged with no true effect."""
 POWER: Final = (
     *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000, 4500, 5000)),
     *(switchback(blocks) for blocks in (72, 144, 216, 288)),
 )
-"""Designs of different sizes that are judged with an effect."""
+"""Designs of different sizes that are judged with a true effect."""
 
 
 def coverage(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Simulate the experiments, report them, and print how often the intervals hold the truth."""
+    """Simulate the experiments, report them, and print how often the intervals contain the true effect."""
     plan = [(design, 0.0, options.experiments) for design in COVERAGE]
     plan += [(design, options.effect, options.power_experiments) for design in POWER]
     plan = [(design, effect, count) for design, effect, count in plan if count]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ltp-eval`: run scenarios in the lab and compare schemes. Results go to stdout, progress to stderr.
 
-Exit status: 0 done; 1 something failed; 2 the command line is wrong; 130 interrupted.
+The exit status is 0 after success, 1 if something failed, 2 if the command line is wrong, and 130 after an
+interrupt.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ltp_switcher.eval.run.summary import rounded
 def show(
     options: argparse.Namespace, console: Console, value: object, table: Callable[[], Table | str]
 ) -> None:
-    """Print the value as JSON under `--json`, else the table."""
+    """Print the value as JSON under `--json`, and the table otherwise."""
     if options.json:
         console.out(json_text(value), end="", highlight=False)
     else:
@@ -31,7 +31,7 @@ def json_text(value: object) -> str:
 
 
 def need_pictures(*, placed: bool = False) -> None:
-    """Fail before hours of runs, not after them, if pictures cannot be drawn.
+    """Raise an error before hours of runs, not after them, if pictures cannot be drawn.
 
     With `placed`, scikit-learn is needed, too, because it places the points of some pictures.
 

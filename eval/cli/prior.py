@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval prior`: how well one look at BBR's start picks the arm, on paths that a model has not seen."""
+"""`ltp-eval prior`: how well one look at BBR's start picks the arm, on paths that a model has not seen. The
+look sums up the flow's first seconds.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the report's 95 % intervals hold the true effect, and how often the report finds an effect.
+"""How often the report's 95 % intervals contain the true effect, and how often the report finds an effect.
 
 Every experiment goes through `daemon.gain.report.report`, the code of `ltp-switcher report`.
 """
@@ -59,8 +59,11 @@ class Share:
 class Outcome:
     """Verdicts of the reports of a design's experiments on one measure.
 
-    covered: share of intervals that held the truth. found: share of intervals beyond 0 on the right side.
-    unknown: number of reports without an interval. bias: median error of the estimates.
+    Attributes:
+        covered: share of the intervals that contained the true effect.
+        found: share of the intervals that lay beyond 0 on the right side.
+        unknown: number of reports without an interval.
+        bias: median error of the estimates.
     """
 
     design: str

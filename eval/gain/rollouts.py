@@ -30,7 +30,7 @@ DAY_S: Final = 86_400.0
 class Design:
     """A kind of rollout over a server's traffic.
 
-    days: longest simulated time. stage_min_s: shortest time of a stage.
+    `days` is the longest simulated time. `stage_min_s` is the shortest time of a stage, in seconds.
     """
 
     units: Units
@@ -65,11 +65,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the rollouts of a design with an effect ended.
+    """The ends of the rollouts of a design with an effect.
 
-    back: rollouts that went back to mode advise, for whatever reason. early: rollouts that did so before the
-    stage of 50 %. wrong: rollouts that ever contradicted the truth. ends: number of rollouts by end and share
-    of the stage. hours: 5, 50 and 95 % quantiles of the time until the end.
+    Attributes:
+        back: number of rollouts that went back to mode advise, for any reason.
+        early: number of rollouts that went back before the stage of 50 %.
+        wrong: number of rollouts that ever contradicted the true effect.
+        ends: number of rollouts by end and share of the stage.
+        hours: 5, 50 and 95 % quantiles of the time until the end.
     """
 
     design: str

@@ -2,9 +2,9 @@
 """Simulated logs of decisions, with the traits of traffic that make an experiment hard to judge.
 
 Prefixes differ by a factor (log-normal, with a tail of slow ones). Load has a daily wave and is
-autocorrelated. Flow sizes are Pareto, so that few flows carry most bytes. A flow's rate is skewed, and
-retransmits are zero for most flows. An arm acts on into the next block for some seconds, so
-that the wash-out matters. `Trial` draws the groups, as in the daemon.
+autocorrelated. Flow sizes are Pareto, so that few flows carry most bytes. A flow's rate is skewed, and most
+flows have no retransmits. An arm still acts for some seconds of the next block, so that the wash-out matters.
+`Trial` draws the groups, as in the daemon.
 """
 
 from __future__ import annotations
@@ -25,22 +25,27 @@ BEGIN_S: Final = 1_700_000_000.0 // 86_400 * 86_400
 BLOCK_S: Final = 600.0
 WASHOUT_S: Final = 60.0
 _SPAN_S: Final = 10.0
-"""Longest time that a decision lasts."""
+"""Longest time of a decision in seconds."""
 _ROWS_MAX: Final = 30
 _DAY_S: Final = 86_400.0
 _CARRY_S: Final = 15.0
-"""Time constant with which the arm of the block before fades."""
+"""Time constant in seconds with which the arm of the earlier block fades."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The traits. Spreads are standard deviations of logarithms.
+    """The traits of the traffic. Spreads are standard deviations of logarithms.
 
-    prefix_spread: between prefixes. load_spread, load_memory: of a server's load by block, and its
-    autocorrelation from block to block. wave: height of the daily wave. path_spread: of a prefix in a block.
-    flow_spread: between flows of a prefix. flows: mean number for a prefix in a block (switchback), or in
-    all (holdback). tail: index of the Pareto distribution of sizes. seen: chance that a prefix has flows in
-    a block.
+    Attributes:
+        prefix_spread: spread between prefixes.
+        load_spread: spread of a server's load between blocks.
+        load_memory: autocorrelation of the load from block to block.
+        wave: height of the daily wave.
+        path_spread: spread of a prefix between blocks.
+        flow_spread: spread between flows of a prefix.
+        flows: mean number of flows for a prefix in a block (switchback), or in all (holdback).
+        tail: index of the Pareto distribution of sizes.
+        seen: chance that a prefix has flows in a block.
     """
 
     prefix_spread: float = 1.0
@@ -133,7 +138,7 @@ def switchback(
 class Server:
     """A server's traffic block by block, for experiments without a fixed length.
 
-    Each flow makes one row, of its time up to the block's end.
+    Each flow makes one row, which covers the flow's time up to the block's end.
     """
 
     def __init__(self, seed: int, prefixes: int, blocks: int, traffic: Traffic = Traffic()) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon beside the guest instead of in it: as a process of the host, in the guest's time.
+"""Runs the daemon beside the guest instead of in it: as a process of the host, in the guest's time.
 
-In the guest the daemon's Python would be emulated, which takes most of a run's time. Beside it, only its
-calls on the kernel are made in the guest. How long it would have worked comes from a model, measured by
-`python -m ltp_switcher.eval.lab.delay`.
+In the guest the daemon's Python would be emulated, which takes most of a run's time. Beside the guest, only
+the daemon's calls on the kernel are made in the guest. A model tells how long the daemon would have worked;
+`python -m ltp_switcher.eval.lab.delay` measures it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _PLUGIN_FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-sh
 
 
 def companion(config: bytes, policy: str, status: str) -> Companion:
-    """Return the daemon with this configuration file; at SIGTERM it leaves its status at this guest path.
+    """Return the daemon with this configuration file. At SIGTERM it writes its status to the guest path
+    `status`.
 
     Raises:
-        LabError: a part cannot be had or built.
+        LabError: a part is missing and cannot be fetched or built.
     """
     command, environment = interpreter()
     given = {"delays_ns": delays(), "policy": policy, "ready": READY, "status": status}
@@ -60,7 +61,7 @@ def interpreter() -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the command and the environment of the guest's Python with the package, for the host.
 
     Raises:
-        LabError: a package or wheel cannot be had.
+        LabError: a package or wheel cannot be fetched.
     """
     python, *libraries = [_tree(layer) for layer in python_layers(service=False)]
     places = [python / "usr", *(unpacked(package) for package in ("libc6", "zlib1g"))]
@@ -78,7 +79,7 @@ def agent() -> Path:
 
 
 def ingredients() -> list[str]:
-    """Return what a run depends on by this way of running the daemon, beside its configuration and agent."""
+    """Return all inputs of a run that come from this module, except the daemon's configuration and agent."""
     made = [json.dumps([_ENVIRONMENT, delays()], sort_keys=True), digest(PROGRAM), digest(plugin())]
     return [*made, *(layer.name for layer in python_layers(service=False))]
 

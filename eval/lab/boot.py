@@ -73,20 +73,20 @@ def boot(
     Args:
         kernel: series, "6.1" or "6.12".
         script: text of the shell script; its exit status becomes `exit_code`.
-        overlay: files to add to the guest, content or a host path by guest path. A file whose host
+        overlay: files to add to the guest, by guest path: content, or a path of the host. A file whose host
             path is executable is executable in the guest; content given as bytes always is.
-        collect: guest paths of files to hand back after the script.
-        python: add Python 3.11, numpy and the package; "service" adds the API's libraries too.
+        collect: guest paths of files to return after the script.
+        python: whether to add Python 3.11, numpy and the package; "service" also adds the API's libraries.
         seed: seed of everything that is random in the guest.
         memory_mb: memory of the guest in MiB.
         timeout_s: seconds of QEMU's processor time after which the guest is killed.
-        on_line: called with each line written to /run/lab/live (or with `lab-say`) while it runs.
+        on_line: function that takes each line which the script writes to /run/lab/live (or with `lab-say`).
         modules: modules to load before the script, by name.
         parameters: further parameters of the kernel's command line.
         layers: further layers of the guest's file system.
-        companion: a process of the host to run beside the guest. If the script fails, what it wrote is at
-            the end of `console`.
-        mutant: put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko, built first if it is missing.
+        companion: a process of the host to run beside the guest. If the script fails, the end of `console`
+            has the output of this process.
+        mutant: whether to put tcp_mutant.ko at /lib/mutant/tcp_mutant.ko. It is built first if it is missing.
 
     Raises:
         LabError: the guest could not be built or started, or did not end in time.

@@ -2,9 +2,9 @@
 """Oracle's bpftune for the guest: Debian 13's package with the libraries that it needs, as a layer.
 
 bpftune is a daemon with BPF programs. Each of its tuners is a library. The tuner `tcp_conn_tuner` chooses a
-connection's congestion control: the one with the best results of earlier connections to the address, or BBR
-where more than 1/64 of the segments were sent again. The layer has this tuner only. So the others, which set
-buffers and other limits, change nothing in a comparison.
+connection's congestion control. It takes the one with the best results of earlier connections to the address,
+or BBR if more than 1/64 of the segments were sent again. The layer has this tuner only. The other tuners set
+buffers and other limits, which would change a comparison.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ SUITE: Final = "trixie"
 PACKAGES: Final = (
     "bpftune", "libbpftune0", "libbpf1", "libc6", "libcap2", "libelf1t64", "libzstd1", "zlib1g",
 )  # fmt: skip
-"""The daemon, and the libraries that it is linked with: it needs a newer C library than the guest has."""
+"""Packages of the daemon and of its libraries. It needs a newer C library than the guest has."""
 
 _ROOT: Final = "opt/bpftune"
-"""Folder of its files in the guest, beside the guest's own libraries of the same names."""
+"""Folder of bpftune's files in the guest. It separates them from the guest's own libraries of
+the same names.
+"""
 _WANTED: Final = re.compile(
     r"usr/sbin/bpftune|usr/lib64/ld-linux-x86-64\.so\.2|usr/lib/x86_64-linux-gnu/bpftune/tcp_conn_tuner\.so"
     r"|usr/lib/x86_64-linux-gnu/(ld-linux-x86-64|lib(bpftune|bpf|c|cap|elf(-\d[^/]*)?|zstd|z))\.so[^/]*"
@@ -42,17 +44,17 @@ def bpftune_layers(scenario: Scenario) -> list[Path]:
     """Return the layers that the scenario's guest needs for bpftune: none or one.
 
     Raises:
-        ConfigError: bpftune would choose for a flow of another scheme too.
-        LabError: a package cannot be had.
+        ConfigError: bpftune would also choose for a flow of another scheme.
+        LabError: a package cannot be fetched.
     """
     return [bpftune_layer()] if asks_bpftune(scenario) else []
 
 
 def bpftune_layer() -> Path:
-    """Return the layer with bpftune, its connection tuner, and the shell function that starts it.
+    """Return the layer with bpftune, its connection tuner, and the shell function that starts bpftune.
 
     Raises:
-        LabError: a package cannot be had.
+        LabError: a package cannot be fetched.
     """
     folder = _fetched()
     versions = (folder / "versions").read_text()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the daemon's steps take in the guest: measure it, and fit the model that stands for it.
+"""Measures how long the daemon's steps take in the guest, and fits a model of this time.
 
 `python -m ltp_switcher.eval.lab.delay` runs the daemon inside the guest, once for each policy, and writes
-`host/delays.json`. Beside the guest the daemon takes no time of its own; the model is added to each of its
-steps, between the records and whatever the daemon does next.
+`host/delays.json`. Beside the guest the daemon takes no time of its own. So the time of the model is added to
+each of its steps, between the records and the daemon's next action.
 """
 
 from __future__ import annotations
@@ -37,20 +37,23 @@ SCHEMES: Final = {
     "schedule": "schedule:bbr@0,cubic@2,vegas@4",
     **{f"keep {arm}": arm for arm in LEARNED_ARMS},
 }
-"""The scheme of each run: one for each policy of the daemon, but for each learned arm of `keep`."""
+"""The scheme of each run: one for each policy of the daemon. The policy `keep` has one for
+each learned arm.
+"""
 Steps = npt.NDArray[np.int64]
 FLOWS, EVERY_S, DURATION_S = 8, 1.0, 9.0
-"""Flows that start one after the other, so that each number of them is seen."""
+"""Number of flows, time between their starts, and length of a run. Each number of open flows occurs."""
 SEED: Final = 1
 KERNEL: Final = "6.1"
 _STEPS: Final = "/run/lab/steps.npy"
 _TIMED: Final = """python3() { shift 2; PYTHONHASHSEED=0 exec env python3 /lab/timed.py "$@"; }"""
-"""Shell function of the guest's script that makes the daemon's program the timed one."""
+"""Shell function of the guest's script that replaces the daemon's program by the timed program."""
 _STOP: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
 
 
 def measure(scheme: str) -> Steps:
-    """Return the steps of a run: flows, flows that want each of the learned arms by id, and time in ns.
+    """Return the steps of a run. Each has the number of flows, the number of flows that want each of the
+    learned arms, by id, and the time in ns.
 
     Raises:
         LabError: the guest failed.
@@ -79,11 +82,13 @@ def measure(scheme: str) -> Steps:
 
 
 def fit(runs: Mapping[str, Steps]) -> dict[str, dict[str, int]]:
-    """Return the model, in ns, of the steps of a run of each policy, or of a policy and an arm ("keep ltp").
+    """Return the model of a step's time, in ns. The runs are keyed by policy, or by policy and arm ("keep
+    ltp").
 
-    A step of a policy takes `step` and more for each `flow`, or without any records `empty`. If any flow
-    wants a learned arm, that arm adds its `step`, and its `flow` for each of them. The model has an entry for
-    each policy and each learned arm: least squares over all runs, with no part below 0.
+    A step of a policy takes `step`, and `flow` for each flow; a step without records takes `empty`. If a flow
+    wants a learned arm, the arm adds its `step` once, and its `flow` for each such flow. The model has an
+    entry for each policy and each learned arm. It is the least-squares fit over all runs, with no part below
+    0.
     """
     arms = [LEARNED[arm] for arm in sorted(LEARNED)]
     parts: dict[tuple[str, str], list[npt.NDArray[np.float64]]] = {}
@@ -126,7 +131,7 @@ def _not_negative(matrix: npt.NDArray[np.float64], values: npt.NDArray[np.int64]
 
 
 def main() -> int:
-    """Make the runs, print the model of each, and write that of all."""
+    """Make the runs, print the model of each run, and write the model of all runs together."""
     runs: dict[str, Steps] = {}
     for name, scheme in SCHEMES.items():
         runs[name] = measure(scheme)

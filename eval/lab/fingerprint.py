@@ -27,24 +27,24 @@ def fingerprint(
     layers: Sequence[Path] = (),
     readers: Sequence[str],
 ) -> str:
-    """Return the hash.
+    """Return the hash of everything on which a run depends.
 
-    It covers the bytes that the guest gets, so that nothing that makes them can be forgotten: kernel,
-    userland, our programs and modules, the link's schedule, and the daemon's configuration. If the scenario
-    needs Python, it covers Python and the package. It also covers QEMU with its options.
+    It covers the bytes that the guest gets, so that no input can be forgotten: kernel, userland, our programs
+    and modules, the link's schedule, and the daemon's configuration. If the scenario needs Python, the hash
+    also covers Python and the package. It also covers QEMU with its options.
 
     Args:
         scenario: the link and the flows.
-        daemon: that its schemes need.
+        daemon: the daemon that the scenario's schemes need.
         overlay: the files that only this run has in its guest, by guest path.
         seed: seed of the run.
         kernel: series.
         memory_mb: memory of the guest.
-        layers: layers of the guest's file system, beside those that each scenario of this kind has.
-        readers: files of this folder that say how the raw results are read out of the guest's.
+        layers: further layers of the guest's file system, which not every scenario of this kind has.
+        readers: files of this folder whose code reads the raw results from the guest's output.
 
     Raises:
-        LabError: a part of the lab cannot be had.
+        LabError: a part of the lab cannot be fetched or built.
         InvalidValueError: the lab has no such kernel.
     """
     chosen = kernels.kernel(kernel)

@@ -17,12 +17,13 @@ _KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def unpack(suite: str, packages: Sequence[str], private: Path, hint: str) -> Path:
-    """Fetch packages of `suite` with apt, its own state in the folder `private`; return their files' root.
+    """Fetch packages of `suite` with apt, whose own state is in the folder `private`. Return the root of
+    their files.
 
-    The packages themselves stay in `private`; their file names tell the versions.
+    The packages themselves stay in `private`, and their file names have the versions.
 
     Raises:
-        LabError: a package cannot be had; the message ends with `hint`.
+        LabError: a package cannot be fetched; the message ends with `hint`.
     """
     (private / "lists" / "partial").mkdir(parents=True)
     (private / "cache" / "archives" / "partial").mkdir(parents=True)

@@ -22,12 +22,12 @@ _SAYING: Final = threading.Lock()
 
 
 def lab_cache() -> Path:
-    """Folder of the lab's own part of the cache."""
+    """Folder of the lab's part of the cache."""
     return cache_dir() / "lab"
 
 
 def say(text: str) -> None:
-    """Report progress to whoever waits at the terminal: the same text once, however many runs meet it."""
+    """Report progress on the terminal. The same text appears once, even if several runs report it."""
     with _SAYING:
         if text not in _SAID:
             _SAID.add(text)
@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Let one process at a time build the part of the cache called `name`."""
+    """Lock the part of the cache called `name`, so that one process at a time builds it."""
     folder = lab_cache() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("w") as lock:
@@ -48,7 +48,7 @@ def locked(name: str) -> Iterator[None]:
 def building(target: Path) -> Iterator[Path]:
     """Give a scratch folder that becomes `target` when the block ends without an error.
 
-    So a folder in the cache is whole or not there.
+    So a folder in the cache is complete or missing.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -64,7 +64,7 @@ def run(command: list[str], *, cwd: Path | None = None, hint: str = "") -> str:
     """Run a program and return its standard output.
 
     Raises:
-        LabError: the program is missing or fails; the message carries the end of its output and `hint`.
+        LabError: the program is missing or fails; the message has the end of its output and `hint`.
     """
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
@@ -82,7 +82,7 @@ _candidates: Final[dict[str, str]] = {}
 
 
 def candidates(packages: tuple[str, ...]) -> Mapping[str, str]:
-    """Return, by package, the version that apt would install; apt is asked once a process and package.
+    """Return, by package, the version that apt would install. A process asks apt once for each package.
 
     Raises:
         LabError: apt does not know one of the packages.
@@ -106,7 +106,7 @@ def unpacked(package: str) -> Path:
     """Return the folder of the unpacked candidate version of `package`; fetch it first if it is missing.
 
     Raises:
-        LabError: the package cannot be had.
+        LabError: the package cannot be fetched.
     """
     version = candidates((package,))[package]
     target = lab_cache() / "packages" / f"{package}_{version.replace(':', '%3a')}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One processor for each virtual machine, and its threads in an order that keeps runs identical.
+"""Gives each virtual machine one processor, and orders its threads so that equal runs stay identical.
 
 When the guest idles, QEMU's main thread moves virtual time on to the next timer. There is a short window
 between the guest's halt and the moment at which its last instructions are counted. If the main thread is
-awake in it, it moves time too far by those instructions: some 50 ns, once in a million halts. With both
-threads on one processor, and the main thread first, the main thread is never awake then.
+awake in this window, it moves time too far by those instructions: some 50 ns, once in a million halts. If
+both threads are on one processor, and the main thread goes first, the main thread is never awake then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def own_processor() -> Iterator[int]:
-    """Give the number of a processor that no other lab uses, or, if there is none, of any."""
+    """Give the number of a processor that no other lab uses or, if all are used, of any processor."""
     allowed = sorted(os.sched_getaffinity(0))
     for number in allowed:
         # The locks are the whole machine's, for labs of several checkouts share its processors.
@@ -52,10 +52,10 @@ def _opened(path: Path) -> int:
 
 
 def settle(pid: int, processor: int) -> None:
-    """Put a QEMU that has just started on `processor`, its main thread ahead of those it will make.
+    """Put a QEMU that has just started on `processor`, with its main thread ahead of its later threads.
 
-    Where the system forbids the latter (it needs root or CAP_SYS_NICE), nothing is done about it,
-    and a run may differ from its twin by nanoseconds.
+    The order needs root or CAP_SYS_NICE. If the system forbids it, the order stays as it is, and equal runs
+    may differ by nanoseconds.
     """
     os.sched_setaffinity(pid, {processor})
     with contextlib.suppress(PermissionError):

@@ -23,7 +23,7 @@ from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab.processor import own_processor, settle
 
 CHANNEL_BYTES: Final = 256 << 20
-"""Size of the shared memory through which a guest reports; a sparse file."""
+"""Size in bytes of the shared memory through which a guest reports. It is a sparse file."""
 
 # The kernel copies with `rep movsb` where the processor claims ERMS or FSRM, and each byte of that is
 # an instruction here; without them it copies 8 bytes an instruction. Emulated AVX takes the host nearly
@@ -49,9 +49,9 @@ COMMAND_LINE: Final = (
 class Machine:
     """A virtual machine: QEMU's arguments, the kernel's command line, and the host's processors that it uses.
 
-    `one_processor` keeps all threads of QEMU on one processor, as identical runs take. Its guest's idle time
-    is skipped, so its time limit counts the processor time that QEMU spent, whatever else the host does.
-    Other machines live in the host's time, and so does their limit.
+    With `one_processor`, all threads of QEMU stay on one processor, which identical runs need. The idle time
+    of such a guest is skipped, so its time limit counts the processor time of QEMU, at any load of the host.
+    Other machines run in the host's time, and their limit counts this time.
     """
 
     arguments: tuple[str, ...] = MACHINE
@@ -65,11 +65,11 @@ LAB: Final = Machine()
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A process of the host to which the guest hands over; see `host/handover.c`.
+    """A process of the host to which the guest hands over control; see `host/handover.c`.
 
-    The command gets two more arguments: the file of the shared memory, and the descriptor of the socket over
-    which the turns go. It runs in a folder of its own that holds `files`. Files that it leaves there are
-    handed back as the guest's, by `collect`.
+    The command gets two more arguments: the file of the shared memory, and the descriptor of the socket that
+    passes control. The process runs in a folder of its own that contains `files`. Files that it leaves there
+    are returned together with the guest's files, by `collect`.
     """
 
     plugin: Path
@@ -77,7 +77,7 @@ class Companion:
     environment: Mapping[str, str]
     files: Mapping[str, bytes]
     collect: Mapping[str, str] = field(default_factory=dict)
-    """Paths in its folder by guest path. A file that is not there is missing."""
+    """Paths in the companion's folder, by guest path. A file that does not exist is left out."""
 
 
 _MAGIC: Final = 0x62616C2D70746C
@@ -88,16 +88,18 @@ _OUTPUT, _LIVE, _FILE, _KERNEL_LOG, _ENDED = 1, 2, 3, 4, 5
 _POLL_S: Final = 0.02
 _LAST_WORDS_S: Final = 10.0
 _STALLED_S: Final = 600.0
-"""Time without any work after which a machine is halted for good, and not only waiting for a processor."""
+"""Time in seconds without any work after which a machine counts as halted. A shorter pause may be a wait for
+a processor.
+"""
 _WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
-"""QEMU is to end with the thread that waits for it, even where that is killed."""
+"""Option that ends QEMU together with the thread that waits for it, even if this thread is killed."""
 
 
 @dataclass
 class Report:
     """Everything that a guest sent; `status` is None until the script ends.
 
-    `companion` is what the process beside it wrote on its standard error.
+    `companion` is the standard error of the process beside the guest.
     """
 
     output: bytearray = field(default_factory=bytearray)
@@ -269,7 +271,7 @@ def execute(
     machine: Machine = LAB,
     companion: Companion | None = None,
 ) -> Report:
-    """Boot `vmlinux` with the concatenated `layers`, follow it to its end, and return its report.
+    """Boot `vmlinux` with the concatenated `layers`, follow the guest to its end, and return its report.
 
     With a `companion`, that process runs beside the guest, on the same processor.
 

@@ -29,10 +29,10 @@ _HINT: Final = (
 
 
 def fetch_traces() -> Path:
-    """Return the folder of recorded traces, and fill it first if it is the cache's and not there yet.
+    """Return the folder of recorded traces. If it is the cache's folder and still empty, fill it first.
 
     Raises:
-        LabError: `LTP_TRACES` names no folder, or the package cannot be had.
+        LabError: `LTP_TRACES` names no folder, or the package cannot be fetched.
     """
     folder = traces_folder()
     if os.environ.get("LTP_TRACES"):

@@ -72,15 +72,15 @@ def run_scenario(
 
     Args:
         scenario: the link and the flows.
-        scheme: replaces the scheme of the first flow.
+        scheme: scheme that replaces the first flow's.
         seed: seed of losses, start times, and everything else that is random in the guest.
         kernel: series, "6.1" or "6.12".
-        place: of the daemon, if a scheme needs one.
-        on_progress: gets the state of the first flow, every 0.5 virtual seconds.
+        place: place of the daemon, if a scheme needs one.
+        on_progress: function that takes the state of the first flow, every 0.5 virtual seconds.
 
     Raises:
         ConfigError: the scenario cannot run.
-        LabError: the guest failed, or bytes received are not those sent.
+        LabError: the guest failed, or the received bytes differ from the sent ones.
     """
     if scheme is not None:
         scenario = scenario.with_scheme(scheme)
@@ -121,10 +121,10 @@ def boot_scenario(
     collect: Sequence[str],
     on_line: Callable[[str], None] | None = None,
 ) -> BootResult:
-    """Boot a guest, run the scenario's flows over its link, and hand back the guest's files `collect`.
+    """Boot a guest, run the scenario's flows over its link, and return the guest's files `collect`.
 
     Raises:
-        ConfigError: the scenario's trace is not there.
+        ConfigError: the scenario's trace is missing.
         LabError: the guest failed, or its kernel complained.
     """
     result = boot(
@@ -166,10 +166,10 @@ def daemon_files(daemon: GuestDaemon | None, scenario: Scenario, seed: int) -> d
 
 
 def companion_of(daemon: GuestDaemon | None, scenario: Scenario, seed: int) -> Companion | None:
-    """Return the process that runs beside the guest, if its daemon does.
+    """Return the process that runs beside the guest; None if the daemon does not run there.
 
     Raises:
-        LabError: a part of it cannot be had.
+        LabError: a part of it cannot be fetched or built.
     """
     if daemon is None or daemon.place == "inside":
         return None
@@ -208,7 +208,10 @@ def _cross_layers(scenario: Scenario) -> list[Path]:
 
 
 def module_of(scenario: Scenario) -> str:
-    """Return the variant of the link module. Each is a file, so that none changes the runs of another."""
+    """Return the variant of the link module that the scenario needs.
+
+    Each variant is a file of its own, so that a change of one does not change the runs of another.
+    """
     if on_roads(scenario):
         return "labpaths"
     if scenario.link.queue != DROP_TAIL:
@@ -217,7 +220,7 @@ def module_of(scenario: Scenario) -> str:
 
 
 def link_input(scenario: Scenario, seed: int) -> bytes:
-    """Return the bytes that this module takes."""
+    """Return the bytes that the scenario's link module takes."""
     if on_roads(scenario):
         return encode_roads(scenario, seed)
     jitter_ms = scenario.link.jitter_ms
@@ -227,11 +230,11 @@ def link_input(scenario: Scenario, seed: int) -> bytes:
 
 
 def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
-    """Return a hash of all that a run and its raw results depend on; see `fingerprint`.
+    """Return a hash of everything on which a run and its raw results depend; see `fingerprint`.
 
     Raises:
         ConfigError: the scenario cannot run.
-        LabError: a part of the lab cannot be had.
+        LabError: a part of the lab cannot be fetched or built.
         InvalidValueError: the lab has no such kernel.
     """
     daemon = daemon_of(scenario, place)

@@ -22,26 +22,30 @@ from ltp_switcher.eval.run.schemes import (
 )
 
 Place = Literal["inside", "beside"]
-"""Place of the daemon: inside the guest, or beside it on the host, in the guest's time; see beside.py."""
+"""Place of the daemon: inside the guest, or beside it on the host, in the guest's time; see `beside.py`."""
 PLACES: Final[tuple[Place, ...]] = get_args(Place)
 USUAL_PLACE: Final[Place] = "inside"
 START_JITTER_US: Final = 10_000
-"""A flow starts up to this much after its `start_s`, drawn from the seed, so that seeds differ."""
+"""Largest delay of a flow's start after its `start_s`, in µs. It is drawn from the seed, so that seeds
+differ.
+"""
 RESULTS: Final = "/run/lab/results"
 STATUS: Final = "/run/lab/status.json"
-"""File that says how the daemon stood at the end, where learned arms ran."""
+"""Guest's file with the daemon's status at the end, if learned arms ran."""
 REQUESTS: Final = "/run/lab/requests"
 CROSS: Final = "/run/lab/cross"
-"""Completion times of downloads beside the flows, `CROSS`.csv."""
+"""Name of the file with the completion times of downloads beside the flows: `CROSS`.csv."""
 PATIENCE_S: Final = 60.0
-"""How long after the scenario's end a request may still become complete."""
+"""Time in seconds after the scenario's end in which a request may still become complete."""
 DAEMON_CONFIG: Final = "/lab/daemon.toml"
 NETWORK: Final = 256
 """Addresses of a path's destination network."""
 HOSTS: Final = 250
-"""Addresses of it that flows use, from the second on; flows that share one differ in their port."""
+"""Addresses of the network that flows use, from the second one on. Flows with the same address differ in
+their port.
+"""
 PAYLOAD_BYTES: Final = 1448
-"""Payload of a packet of `PACKET_BYTES`; TCP paces by it."""
+"""Payload in bytes of a packet of `PACKET_BYTES`. TCP paces by this size."""
 
 _START_AGENT: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
 	python3 -m ltp_switcher.api.network_agent.main --node lablink:/dev/lablink \\
@@ -53,7 +57,7 @@ until grep -q 'network knowledge on' /run/lab/agent.log; do
 done"""
 _START_RELAY: Final = f"""PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \\
 	python3 -m ltp_switcher.daemon.cli network --config {DAEMON_CONFIG} >/run/lab/relay.log 2>&1 &"""
-"""Relay that carries reports from the agent to the daemon."""
+"""Shell lines that start the relay, which carries reports from the agent to the daemon."""
 _TELL: Final = f"python3 -m ltp_switcher.daemon.cli status --json >{STATUS}"
 _START_BESIDE: Final = f"""/{AGENT} >/run/lab/daemon.log 2>&1 &
 daemon=$!
@@ -61,9 +65,9 @@ until test -e {READY}; do
 	kill -0 "$daemon" 2>/dev/null || {{ cat /run/lab/daemon.log; exit 1; }}
 	sleep 0.05
 done"""
-"""A daemon beside the guest: its agent is its process here."""
+"""Shell lines for a daemon beside the guest. The guest's process is its agent."""
 END_DAEMON: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
-"""Shell lines that end the daemon; one beside the guest writes `STATUS` then."""
+"""Shell lines that end the daemon. A daemon beside the guest writes `STATUS` then."""
 
 
 _ASK: Final = """cat >/run/lab/ask.py <<'END'
@@ -82,7 +86,9 @@ until grep -q asking /run/lab/ask.log; do
 	kill -0 $ask || { cat /run/lab/ask.log; exit 1; }
 	sleep 0.05
 done"""
-"""Ask for the steps of the flows once, half a second after the first has begun, and keep the session."""
+"""Shell lines that ask once for the steps of the flows, half a second after the first flow has begun, and
+keep the session.
+"""
 
 _UNTIL: Final = """({traffic} || true; touch /run/lab/ended) &
 until grep -q '{words}' /run/lab/daemon.log || test -e /run/lab/ended; do
@@ -93,11 +99,12 @@ done"""
 
 @dataclass(frozen=True, slots=True)
 class GuestDaemon:
-    """The daemon of a guest: its policy, more options of `run`, and shell lines after the traffic.
+    """The daemon of a guest: its policy, further options of `run`, and shell lines after the traffic.
 
-    The lines know its process id as $daemon, and so do those of `beside`, which run beside the traffic.
-    `settings` give way to the scenario's own. Where its log has a line with `until`, the traffic is over.
-    `place` beside the guest is for a daemon that nothing in the guest asks, and without more options.
+    The lines know the daemon's process id as $daemon, and so do the lines of `beside`, which run beside the
+    traffic. The scenario's own settings override `settings`. When the daemon's log has a line with `until`,
+    the traffic is over. A daemon whose `place` is beside the guest has no further options, and nothing in the
+    guest asks it.
     """
 
     policy: str
@@ -110,7 +117,7 @@ class GuestDaemon:
 
     @property
     def tells_status(self) -> bool:
-        """Whether it leaves `STATUS`."""
+        """Whether the daemon leaves `STATUS`."""
         return not {_TELL, END_DAEMON}.isdisjoint(self.after)
 
 
@@ -134,7 +141,7 @@ def asks_bpftune(scenario: Scenario) -> bool:
     """Tell whether bpftune chooses for the scenario's connections.
 
     Raises:
-        ConfigError: it would choose for a flow of another scheme too.
+        ConfigError: bpftune would also choose for a flow of another scheme.
     """
     tuned = {scheme.bpftune for scheme in _schemes(scenario)}
     if len(tuned) > 1:
@@ -146,11 +153,11 @@ def asks_bpftune(scenario: Scenario) -> bool:
 def daemon_of(scenario: Scenario, place: Place = USUAL_PLACE) -> GuestDaemon | None:
     """Return the daemon that the scenario's schemes need, if any.
 
-    It is inside the guest in any case where it asks the network, takes over the machine's default congestion
-    control, or has a policy or a learned arm whose time nobody has measured; see `delay`.
+    The daemon is always inside the guest if it asks the network, if it takes over the machine's default
+    congestion control, or if nobody has measured the time of its policy or of a learned arm; see `delay`.
 
     Raises:
-        ConfigError: it would need two daemons, or one that leaves some `mutant` flows alone.
+        ConfigError: the scenario would need two daemons, or a daemon that leaves some `mutant` flows alone.
     """
     schemes = _schemes(scenario)
     policies = {scheme.policy for scheme in schemes if scheme.policy is not None}
@@ -199,7 +206,7 @@ def daemon_config(daemon: GuestDaemon, scenario: Scenario, seed: int) -> bytes:
 
 
 def flow_table(scenario: Scenario, seed: int) -> bytes:
-    """Return the flows as the traffic program takes them, a line for each."""
+    """Return the flows in the form that the traffic program takes, a line for each flow."""
     jitter = random.Random(seed)  # noqa: S311 # an experiment's seed, not a secret
     lines = []
     for index, flow in enumerate(scenario.flows):
@@ -278,7 +285,9 @@ def _cross(scenario: Scenario) -> list[str]:
 
 
 def cross_plans(scenario: Scenario, seed: int) -> dict[str, bytes]:
-    """Return the plans of the traffic beside the flows, by guest path: lines of times in us, and bytes."""
+    """Return the plans of the traffic beside the flows, by guest path. Each line has a time in
+    µs, and bytes.
+    """
     cross, plans = scenario.cross, {}
     if cross is not None and cross.short is not None:
         short = cross.short.draw(scenario.duration_s, seed)
@@ -305,7 +314,7 @@ def _with_requests(requests: Requests, end_ms: int, traffic: str) -> list[str]:
 
 
 def request_plan(requests: Requests, seed: int) -> bytes:
-    """Return the requests of a run as the client takes them, a line for each."""
+    """Return the requests of a run in the form that the client takes, a line for each request."""
     if requests.video is not None:
         return requests.video.plan(requests.stop_s, seed).encode()
     drawn = draw_requests(requests, seed)

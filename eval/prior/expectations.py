@@ -2,10 +2,10 @@
 """Expected rewards of the arms from the path model's numbers, and the rewards of choices by these
 expectations.
 
-A path has one row: its numbers as the daemon knows them after the first seconds, and the log of each arm's
-reward over LTP's from then on, by twin runs of the arms alone. The kinds of path are left out in
-turn. So each prediction is for a kind of which the model has seen nothing. An arm is unknown on a path where
-a number that it needs was not observed, and LTP runs then.
+Each path has one row: its numbers as the daemon knows them after the first seconds, and the log of each arm's
+reward relative to LTP's from then on. The rewards come from runs of the arms alone on the same path (twins).
+The kinds of path are left out in turn. So each prediction is for a kind that the model has not seen. An arm
+is unknown on a path where a number that it needs was not observed, and LTP runs then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KIND: Final = "kind"
 """Name of the model that predicts the mean of the other paths of the same kind. A daemon cannot use it,
 because it does not know the kind."""
 SCORED: Final = (*MODELS[1:], KIND)
-"""Names of the models that get an R². The mean of the other kinds would get 0."""
+"""Names of the models that get an R². The mean of the other kinds has an R² of 0."""
 
 
 def _product_pkts(number: Floats) -> Floats:
@@ -54,8 +54,9 @@ _COMMON: Final = tuple(name for name in FEATURES if name != "log buffer / produc
 NEEDS: Final[Mapping[str, Sequence[str]]] = {
     "cubic": tuple(FEATURES), "westwood": tuple(FEATURES),
 }  # fmt: skip
-"""The features that an arm needs. Arms without an entry need all features but the buffer's, which only a full
-buffer shows."""
+"""The features that an arm needs. Arms without an entry need all features except the buffer's, which is known
+only after the buffer was full.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,11 @@ class Twins:
     """The rows of a set of paths.
 
     Attributes:
-        paths: names.
-        arms: the first is `BASELINE`.
-        features: in order of `FEATURES`, shape (paths, features); NaN where not observed.
-        logs: log of each arm's mean reward after the look, shape (paths, arms).
-        noise: variance of each log over that of `BASELINE`, shape (paths, arms).
+        paths: names of the paths.
+        arms: names of the arms; the first is `BASELINE`.
+        features: features in the order of `FEATURES`, shape (paths, features); NaN where not observed.
+        logs: log of each arm's mean reward after the look at the numbers, shape (paths, arms).
+        noise: variance of the difference of each log from `BASELINE`'s, shape (paths, arms).
     """
 
     paths: Sequence[str]
@@ -104,7 +105,7 @@ class Choice:
     way: str
     over_baseline: Mean
     by_kind: Mean
-    """The same mean with an interval from bootstrap draws of whole kinds."""
+    """The mean reward, with an interval from bootstrap draws of whole kinds."""
     over_best: Mean
     worst: str
     worst_ratio: float
@@ -124,8 +125,8 @@ def twins(
     Args:
         numbers: the path's numbers in the order of `Number`, shape (numbers,), by path.
         series: the flow under each arm, by path.
-        arms: the first is `BASELINE`.
-        look_s: time of the look at the numbers, in seconds. Rewards count from this time on.
+        arms: names of the arms; the first is `BASELINE`.
+        look_s: time at which the numbers are read, in seconds. Rewards count from this time on.
     """
     found = [measured(series[path], look_s) for path in numbers]
     return Twins(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regressions that predict labels and the standard deviations of the predictions, shape (rows,) each."""
+"""Regressions. Each predicts labels and the standard deviations of the predictions, with the
+shape (rows,).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ SIDE: Final = 0.2
 
 
 def mean(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """Predict the mean of the labels, whatever the features are."""
+    """Predict the mean of the labels for any features."""
     of = np.full(others.shape[0], labels.mean())
     return of, np.full_like(of, labels.std(ddof=1))
 

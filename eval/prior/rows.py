@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row a path: features of BBR's first seconds, and each arm's reward on the same path afterwards.
+"""One row for each path: features of BBR's first seconds, and each arm's reward on the same path afterwards.
 
-The runs are twins: each arm alone, on the same path and clock. A label is the log of an arm's reward over
-BBR's after the first seconds, the look.
+The runs are twins: each arm runs alone, on the same path and clock. The first seconds are called the look. A
+label is the log of the ratio of an arm's reward to BBR's after the look.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEATURES: Final = (
     "log bandwidth-delay product", "log round trips",
 )  # fmt: skip
 QUEUE_FACTOR: Final = 1.25
-"""Factor of the lowest RTT above which an RTT shows a queue."""
+"""An RTT of more than this multiple of the lowest RTT shows a queue."""
 LEAST: Final = 1e-3
 """Least reward as a share of the best reward, because zero has no logarithm."""
 BATCHES: Final = 5
@@ -39,12 +39,12 @@ class Rows:
     """The rows of a set of paths.
 
     Attributes:
-        paths: names.
-        kinds: kinds of the paths, `paths.kind`.
-        features: in order of `FEATURES`, shape (paths, features).
+        paths: names of the paths.
+        kinds: kinds of the paths, from `paths.kind`.
+        features: features in the order of `FEATURES`, shape (paths, features).
         schemes: schemes that ran on all paths; the first is `LOOKS_WITH`.
         logs: log of the mean reward of each scheme after the look, shape (paths, schemes).
-        noise: variance of each log over that of `LOOKS_WITH`, shape (paths, schemes).
+        noise: variance of the difference of each log from `LOOKS_WITH`'s, shape (paths, schemes).
     """
 
     paths: tuple[str, ...]
@@ -56,12 +56,12 @@ class Rows:
 
 
 def rows(paths: Mapping[str, SinglePath], schemes: Sequence[str], look_s: float) -> Rows:
-    """Make the rows of the paths on which all schemes ran, the first seed of each.
+    """Make the rows of the paths on which all schemes ran, with the first seed of each.
 
     Args:
-        paths: by name.
-        schemes: the first has to be `LOOKS_WITH`.
-        look_s: when BBR's start is looked at.
+        paths: paths by name.
+        schemes: names of the schemes; the first has to be `LOOKS_WITH`.
+        look_s: length in seconds of the look at BBR's start.
 
     Raises:
         ConfigError: no path has runs of all schemes.
@@ -110,7 +110,9 @@ def features(series: FlowSeries, look_s: float) -> Floats:
 
 
 def measured(of: Sequence[FlowSeries], look_s: float) -> tuple[Floats, Floats]:
-    """Logs of the mean rewards after the look, and their variances over the first one's: shape (schemes,)."""
+    """Logs of the mean rewards after the look, and the variances of their differences from the first log.
+    Both have the shape (schemes,).
+    """
     bins = min(one.t_s.size for one in of)
     earned = np.array([rewards(one)[:bins] for one in of])[:, round(look_s / BIN_S) :]
     means = earned.mean(axis=1)

@@ -39,7 +39,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The reward of one way to pick an arm, over the best arm's reward after the look."""
+    """The reward of one way to pick an arm, relative to the best arm's reward after the look."""
 
     way: str
     pick: Mapping[str, Mean]

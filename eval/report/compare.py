@@ -34,8 +34,8 @@ class Spread:
 class Cell:
     """A scheme on a scenario, over its seeds.
 
-    All but the last four describe the first flow. Harm is its effect on the other flows,
-    averaged over them (§6.4); `None` if it is alone.
+    All fields except the last four describe the first flow. Harm is the first flow's effect on the other
+    flows, averaged over them (§6.4). It is `None` if the flow is alone.
     """
 
     scenario: str
@@ -65,11 +65,11 @@ Harm = tuple[float, float]
 def compare(
     jobs: Sequence[Job], progress: Console, *, use_cache: bool, executor: Executor
 ) -> tuple[list[Summary], list[Cell]]:
-    """Run the jobs, and each flow that shares a link also alone. Return the summaries, and the cells that
-    `fold` makes of them.
+    """Run the jobs, and run each flow that shares a link also alone. Return the summaries, and the cells from
+    `fold`.
 
     Raises:
-        LabError, ConfigError, ArtifactError, ClusterError: as `run_batch`.
+        LabError, ConfigError, ArtifactError, ClusterError: a run failed; see `run_batch`.
     """
     solo_jobs = {
         job: [replace(job, scenario=job.scenario.alone(i)) for i in range(1, len(job.scenario.flows))]
@@ -121,8 +121,8 @@ def harm(run: RunResult, solos: Sequence[RunResult]) -> Harm | None:
     """Return the first flow's harm to each other flow while both are open; None if no other flow is open with
     it.
 
-    Before it comes and after it has gone it harms nobody: over the others' whole lives, a flow that
-    starves them for half of it would have half the harm.
+    The time before the first flow begins and after it ends does not count. Over the others' whole lives, a
+    flow that starves them for half of the time would have half the harm.
     """
     first, *others = run.job.scenario.flows
     throughput, rtt = [], []

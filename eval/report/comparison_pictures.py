@@ -63,7 +63,9 @@ def _point(scheme: str, x: Sequence[float], y: Sequence[float]) -> Line2D:
 
 
 def draw_rewards(path: Path, cells: Sequence[Cell]) -> None:
-    """Draw each scheme's reward as a share of the scenario's best; lines are one standard deviation."""
+    """Draw each scheme's reward as a share of the scenario's best reward. Error lines are one standard
+    deviation.
+    """
     scenarios = list(dict.fromkeys(cell.scenario for cell in cells))
     schemes = list(dict.fromkeys(cell.scheme for cell in cells))
     best = {name: max(cell.reward.mean for cell in cells if cell.scenario == name) for name in scenarios}

@@ -37,15 +37,15 @@ from ltp_switcher.palette import SERIES
 SECONDS: Final = 16.0
 POOL: Final = ("bbr", "vegas", "cubic", "westwood", "illinois")
 _START: Final = 200
-"""Steps before the first that counts: slow start looks alike on all paths."""
+"""Number of first steps that do not count, because slow start looks alike on all paths."""
 _POINTS: Final = 200
-"""Points drawn of each path, evenly over its steps."""
+"""Number of points that are drawn for each path, evenly over its steps."""
 _PERPLEXITY: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The steps of several paths; the rows of all arrays belong together.
+    """The steps of several paths. Row i of each array belongs to the same step.
 
     Attributes:
         names: names of the paths.

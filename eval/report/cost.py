@@ -22,8 +22,9 @@ from ltp_switcher.eval.run.schemes import MEASURED_PREFIX, PINNED_PREFIX
 
 ARMS: Final = ("cubic", "bbr")
 UNDER_MUTANT: Final = ("unmeasured", "measured")
-"""Schemes without and with a reader of the flow's steps. With a reader, the module adds every ACK to the
-flow's record."""
+"""Schemes that run under `mutant`, without and with a reader of the flow's steps. With a reader, the module
+adds every ACK to the flow's record.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The demo's runs, network by network, and the figures that follow from them."""
+    """The runs of the demo by network, and the figures that follow from them."""
 
     outcomes: Sequence[RunResult]
     networks: Sequence[Network]
@@ -122,7 +122,7 @@ class Demo:
 
     @property
     def message(self) -> str:
-        """How the schemes rank overall, in a line."""
+        """A line that tells how the schemes rank overall."""
         return ranking({scheme: share.value for scheme, share in self.overall.items()})
 
     @property
@@ -168,15 +168,15 @@ def run_demo(
     """Make the demo's runs, and write `demo.png` and `report.json` into `out`.
 
     Args:
-        out: folder.
-        progress: takes the time that the runs will need, and their progress.
-        seeds: seeds of each scheme on each network; the lines over time are of the first one.
+        out: folder for the files.
+        progress: function that takes the time that the runs will need, and their progress.
+        seeds: seeds of each scheme on each network. The lines over time show the first seed.
         kernel: series of the guest's kernel.
-        executor: where the runs are made; it is entered.
+        executor: executor that makes the runs; it is entered here.
         use_cache: whether runs whose results are in the cache are taken from there.
 
     Returns:
-        The runs and their figures. All of `report.json` but its `made` is a pure function of the inputs.
+        The runs and their figures. `report.json` is a pure function of the inputs, except its field `made`.
 
     Raises:
         LabError, ClusterError: a run failed.
@@ -230,7 +230,7 @@ def time_needed(runs: int, parallel: int) -> str:
 
 
 def ranking(shares: Mapping[str, float]) -> str:
-    """Say in a line how the schemes rank, as far as two decimals tell them apart."""
+    """Return a line that tells how the schemes rank. Schemes with the same two decimals rank equally."""
     told = {scheme: round(share, 2) for scheme, share in shares.items()}
     order = sorted(told, key=lambda scheme: -told[scheme])
     place = sum(told[scheme] > told[US] for scheme in order)

@@ -22,13 +22,13 @@ PALE: Final = "#E4E4E4"
 _DPI: Final = 150
 _NAME_PT: Final = 12.0
 _CHARACTER: Final = 0.62
-"""Width of a character over its height."""
+"""Ratio of a character's width to its height."""
 _PLACES: Final = 240
-"""How many places along a line are tried for its name."""
+"""Number of places along a line that are tried for its name."""
 _NEAR: Final = 0.012
 """Distance of a name from its line, as a share of the axes' height."""
 _CLEAR: Final = 0.12
-"""Space between a name and the other lines that is enough, as a share of the axes' height."""
+"""Sufficient space between a name and the other lines, as a share of the axes' height."""
 
 
 @contextlib.contextmanager
@@ -59,9 +59,9 @@ def headline(figure: Figure, title: str, explanation: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NamedLine:
-    """A line to name; `x` and `y` have shape (points,) and data units; `y` may hold NaN.
+    """A line to name. `x` and `y` have the shape (points,) and data units; `y` may contain NaN.
 
-    A line with an empty name gets none, but the other names keep off it.
+    A line with an empty name gets no name, but the other names still avoid it.
     """
 
     name: str
@@ -90,10 +90,10 @@ class _Box:
 
 
 def name_lines(figure: Figure, axes: Axes, lines: Sequence[NamedLine], *, ceiling: float = 1.0) -> None:
-    """Write each line's name beside it, where the most space is.
+    """Write each line's name beside the line, where there is the most space.
 
-    Call it when limits and layout of the axes are final. Names stay below `ceiling`, a share of the
-    axes' height. A line without a place for its name stays without one.
+    Call this when limits and layout of the axes are final. Names stay below `ceiling`, a share of the axes'
+    height. A line without a place for its name stays without one.
     """
     figure.draw_without_rendering()
     area = axes.get_window_extent()

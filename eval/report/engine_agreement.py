@@ -42,9 +42,9 @@ MEASURES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One measure of a scheme's first flow on one path, in both engines; units as in `FlowSummary`.
+    """One measure of a scheme's first flow on one path, in both engines. Units are as in `FlowSummary`.
 
-    `lab_ms` is the lab's value with packets that leave at whole milliseconds, as with a trace.
+    `lab_ms` is the lab's value if packets leave at whole milliseconds, as with a trace.
     """
 
     scenario: str
@@ -56,17 +56,17 @@ class Agreement:
 
     @property
     def ratio(self) -> float:
-        """Mahimahi's mean over the lab's; NaN where the lab's is 0."""
+        """Mahimahi's mean divided by the lab's; NaN if the lab's is 0."""
         return self.mahimahi.mean / self.lab.mean if self.lab.mean else float("nan")
 
     @property
     def ratio_ms(self) -> float:
-        """Mahimahi's mean over the mean of `lab_ms`; NaN where that is 0."""
+        """Mahimahi's mean divided by the mean of `lab_ms`; NaN if the latter is 0."""
         return self.mahimahi.mean / self.lab_ms.mean if self.lab_ms.mean else float("nan")
 
     @property
     def overlap(self) -> bool:
-        """Whether mahimahi's interval overlaps the interval of `lab_ms`, or holds its single value."""
+        """Whether mahimahi's interval overlaps the interval of `lab_ms`, or contains its single value."""
         lab_half = 0.0 if math.isnan(self.lab_ms.half) else self.lab_ms.half
         return abs(self.mahimahi.mean - self.lab_ms.mean) <= self.mahimahi.half + lab_half
 
@@ -119,7 +119,7 @@ def measure_agreement(
 ) -> list[Agreement]:
     """Run each scheme on each scenario: in the lab with each seed, through mahimahi `repeats` times.
 
-    The traces that the lab takes in place of rates go into `folder`.
+    The lab takes traces in place of rates. These traces are written into `folder`.
 
     Raises:
         ConfigError: mahimahi cannot run a scenario.
@@ -184,7 +184,9 @@ def _text(row: Agreement, of: Estimate) -> str:
 
 
 def draw_agreement(path: Path, rows: Sequence[Agreement]) -> None:
-    """Draw mahimahi's mean over the lab's at whole ms, each measure but loss; a line is its interval."""
+    """Draw mahimahi's mean relative to the lab's at whole ms, for each measure except loss. A line is its
+    interval.
+    """
     from ltp_switcher.eval.report.drawing import GREY, headline, picture
     from ltp_switcher.eval.run.style import colour
 

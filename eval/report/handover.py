@@ -42,7 +42,7 @@ class Gain:
 
     @property
     def ratio(self) -> float:
-        """Geometric mean over the seeds of the reward with `bdp` over that with `as-is`."""
+        """Ratio of the reward with `bdp` to the reward with `as-is`, as a geometric mean over the seeds."""
         return float(np.exp(np.mean(np.log(np.divide(self.bdp, self.as_is)))))
 
     def to_dict(self) -> dict[str, object]:

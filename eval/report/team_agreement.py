@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test whether team selection finds the same team again on the same path (Mutant §5.2).
+"""Tests whether team selection finds the same team again on the same path (Mutant §5.2).
 
-The agreement is the share of the runs that pick the team which is picked most often. Two teams of k drawn at
-random from n arms share k²/n arms on average; the table shows that number, too.
+The agreement is the share of the runs that pick the most frequent team. Two teams of k drawn at random from n
+arms share k²/n arms on average; the table shows this number, too.
 """
 
 from __future__ import annotations
@@ -56,9 +56,13 @@ class Agreement:
     scenario: str
     method: Method
     teams: dict[int, tuple[str, ...]]
-    """Team by seed; empty where the run ended before the selection. That counts as a team of its own."""
+    """Team by seed; empty if the run ended before the selection. An empty team counts as a
+    team of its own.
+    """
     means: dict[int, dict[str, float]]
-    """Means by seed and arm: the log ratio to the incumbent's reward, or with Algorithm 2 the reward."""
+    """Means by seed and arm. A mean is the log ratio to the incumbent's reward or, with Algorithm 2, the
+    reward.
+    """
 
     @property
     def arms(self) -> int:

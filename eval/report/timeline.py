@@ -26,7 +26,7 @@ NAMED_MAX: Final = 8
 """Largest number of lines that get names."""
 _DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _CEILING: Final = 0.86
-"""Share of the first panel's height above which the events stand."""
+"""Share of the first panel's height below which lines have their names. The events are above it."""
 _SMOOTH_BINS: Final = 9
 _SIZE_IN: Final = (11.0, 8.4)
 HEIGHTS: Final = (3.4, 3.0, 0.9)
@@ -37,10 +37,10 @@ def draw_timeline(
     path: Path, scenario: Scenario, flows: Sequence[FlowSeries], *, title: str, explanation: str,
     scores: Mapping[str, float] | None = None,
 ) -> None:  # fmt: skip
-    """Draw goodput, RTT and active arm over time; the first flow stands out, the others are thin.
+    """Draw goodput, RTT and active arm over time. The first flow stands out, and the others are thin.
 
     Args:
-        path: the PNG to write.
+        path: the PNG file to write.
         scenario: the scenario of the runs.
         flows: flows of one run, or the first flows of several runs on the same link.
         title: the picture's message, in one line.
@@ -61,7 +61,7 @@ def draw_timeline(
 def draw_over_time(
     figure: Figure, rate: Axes, rtt: Axes, arm: Axes, scenario: Scenario, flows: Sequence[FlowSeries]
 ) -> None:
-    """Draw goodput, RTT and active arm into three axes of a figure, whose other parts are there already.
+    """Draw goodput, RTT and active arm into three axes of a figure that already has its other parts.
 
     The arguments `scenario` and `flows` are those of `draw_timeline`.
     """

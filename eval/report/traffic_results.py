@@ -189,8 +189,8 @@ def value_by_path(traffics: Traffics, flows: FlowTable) -> dict[str, float]:
 
 
 def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
-    """Return the reward over the reward of the other flows, as a geometric mean over paths; None if a value
-    is unknown.
+    """Return the reward as a ratio to the reward of the other flows: the geometric mean over paths. It is
+    None if a value is unknown.
     """
     ours, theirs = value_by_path(traffics, flows), value_by_path(traffics, other)
     ratios = [math.exp(ours[path] - theirs[path]) for path in traffics.paths]
@@ -198,8 +198,8 @@ def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
 
 
 def time_over(traffics: Traffics, flows: FlowTable, other: FlowTable, name: str = ALL) -> Mean | None:
-    """Return the completion time over the other scheme's for the same flow, as a geometric mean over flows,
-    then paths.
+    """Return the completion time as a ratio to the other scheme's time for the same flow. It is the geometric
+    mean over flows, then over paths.
 
     Only flows of the class `name` that both schemes completed count. Without such flows the result is None.
     """
@@ -232,7 +232,7 @@ class ReplayWindow:
     closed: tuple[float, float, float]
     """The share of the log gap between the decision and the best scheme that the learner closes."""
     regret: tuple[float, float, float]
-    """The gap between the learner's reward and the best scheme's, as a share of the latter."""
+    """The gap between the learner's reward and the best scheme's, as a share of the best scheme's."""
     trials: float
     cost: float
 
@@ -244,7 +244,7 @@ class ReplaySummary:
     visits: Mapping[str, Mapping[str, int]]
     """Visits of the runs, by path and scheme."""
     paths: tuple[str, ...]
-    """Paths with `LEAST_VISITS` of each scheme: the replays draw from these alone."""
+    """Number of paths with `LEAST_VISITS` visits of each scheme. The replays draw from these paths alone."""
     windows: list[ReplayWindow]
     ledger_max: float
     worst_path_max: float
@@ -318,7 +318,9 @@ def flows_csv(traffics: Traffics) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SchemeFigures:
-    """A scheme over all paths, on the seeds that count. Ratios are over the reference, NaN-free or None."""
+    """A scheme over all paths, on the seeds that count. Ratios are to the reference scheme; an unknown one is
+    None.
+    """
 
     flows: int
     unfinished: int
@@ -326,12 +328,12 @@ class SchemeFigures:
     """Number of finished flows about which the module has reported nothing."""
     completion: Mapping[str, Quantiles]
     times: Mapping[str, Mean | None]
-    """Completion time over the reference's for the same flow, by class."""
+    """Completion time as a ratio to the reference's time for the same flow, by class."""
     reward: Mean | None
     retransmits: float
     rtt_ms: float
     value: Mapping[str, float]
-    """The value by path, over the reference's."""
+    """Reward as a ratio to the reference's, by path."""
 
 
 @dataclass(frozen=True, slots=True)

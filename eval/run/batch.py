@@ -28,12 +28,12 @@ def run_batch(
     """Make the runs, show the progress on `console`, and return the outcomes in the order of `jobs`.
 
     `executor`, this machine by default, makes the runs; it is entered here. The first error or an interrupt
-    stops all runs. Finished runs stay in the cache. `on_done` gets each run when it is finished, in the
-    caller's thread.
+    stops all runs. Finished runs stay in the cache. `on_done` takes each finished run, in the caller's
+    thread.
 
     Raises:
-        LabError, ConfigError, EmulationError, ArtifactError: as `run_job`.
-        ClusterError: as `Executor.make`.
+        LabError, ConfigError, EmulationError, ArtifactError: a run failed; see `run_job`.
+        ClusterError: the cluster failed; see `Executor.make`.
     """
     where = executor or Here()
     stop = threading.Event()

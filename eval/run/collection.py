@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collect the encoder's data in the lab: `python -m ltp_switcher.eval.run.collection --out DIR`.
 
-Every path is one run of a single flow whose arm is drawn anew every 20 to 160 steps (policy
-"dwell-random"), recorded by the daemon itself. A path's pool is bbr, vegas and three
-others. With all 11 arms in turn the queue would be full on every path, and the data would lack the
-states in which careful arms live. Paths are drawn from the paper's ranges (Mutant §6.1:
-12-96 Mbit/s, 10-120 ms, 1-20 BDP); a third lose packets at random, half change under the flow. A
-collection that was cut off goes on where it stopped.
+Every path is one run of a single flow whose arm is drawn anew every 20 to 160 steps (policy "dwell-random").
+The daemon itself records the run. A path's pool is bbr, vegas and three other arms. If all 11 arms ran in
+turn, the queue would be full on every path, and the data would lack the states in which careful arms live.
+Paths are drawn from the paper's ranges (Mutant §6.1: 12-96 Mbit/s, 10-120 ms, 1-20 BDP). A third of them lose
+packets at random, and half of them change under the flow. A collection that was interrupted continues where
+it stopped.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
 COLUMNS: Final = ("at_us", "bytes", "first_us", "done_us")
-"""Header of `requests.csv`: a request's time, its bytes, and the times at which its first and last file were
-complete."""
+"""Header of `requests.csv`. It has a request's time and bytes, and the times at which its first and its last
+file were complete.
+"""
 ALL: Final = "all"
 CLASSES: Final[Mapping[str, tuple[float, float]]] = {
     ALL: (0.0, math.inf),
@@ -71,11 +72,11 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class VideoSummary:
-    """How a video played.
+    """The course of a video.
 
-    `startup_s` is the time to its first chunk, `rebuffer_s` the time for which it stood still later on, in
-    `rebuffers` pauses, and `rebuffer_share` that time over it and the time played. `mean_mbps` is the mean
-    bitrate of the chunks that came.
+    `startup_s` is the time to the first chunk. `rebuffer_s` is the time for which the video stood still later
+    on, in `rebuffers` pauses. `rebuffer_share` is `rebuffer_s` divided by the sum of `rebuffer_s` and the
+    time played. `mean_mbps` is the mean bitrate of the chunks that came.
     """
 
     startup_s: float
@@ -133,7 +134,7 @@ def summarise_requests(scenario: Scenario, csv_text: str, json_text: str) -> tup
     """Fold the raw results of a run with requests into its summary, and the utilisation of the link.
 
     Raises:
-        ArtifactError: the raw results are not of this version's form.
+        ArtifactError: the raw results do not have this version's form.
     """
     requests = scenario.need_requests()
     done = read_completions(csv_text)

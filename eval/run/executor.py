@@ -106,8 +106,9 @@ class OnCluster:
 
 
 def executor_of(jobs: int, cluster: str | None) -> Executor:
-    """Return a cluster's executor if an address is given, else this machine's with `jobs` labs. Raises as
-    `Cluster`.
+    """Return a cluster's executor if an address is given, and else this machine's with `jobs` labs.
+
+    Raises the errors of `Cluster`.
     """
     return Here(jobs) if cluster is None else OnCluster(cluster)
 

@@ -22,7 +22,7 @@ from ltp_switcher.files import write_atomically
 FOLDER: Final = Path(__file__).resolve().parents[1] / "suite" / "kept"
 MADE: Final = "made.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""A zip file's first date: equal results give equal bytes."""
+"""The first date that a zip file can have. With it, equal results give equal bytes."""
 
 
 def read(fingerprint: str, names: Sequence[str]) -> dict[str, bytes] | None:

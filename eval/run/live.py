@@ -28,7 +28,7 @@ _LINE_EVERY: Final = 0.125
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The state of a run's first flow `t_s` virtual seconds into the run. Unknown values are NaN.
+    """The state of a run's first flow, `t_s` virtual seconds after the run's start. Unknown values are NaN.
 
     `arm` holds the flow at this moment; `reward` is Eq. 1 over the sample's own interval.
     """
@@ -54,7 +54,7 @@ class _Run:
 
 
 class Board:
-    """The progress of several runs by index, which several threads may update.
+    """The progress of several runs by index. Several threads may update it.
 
     Use the board as a context manager. On a terminal it redraws a table a few times a second. Elsewhere it
     writes a line when a run starts and ends. With few runs it also writes a line at every eighth of a run.
@@ -82,7 +82,7 @@ class Board:
             self._live.stop()
 
     def start(self, index: int) -> None:
-        """Mark a run as begun: its lab boots."""
+        """Mark a run as begun. Its lab boots now."""
         with self._lock:
             run = self._runs[index]
             run.state, run.started = "starting", time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measures by which schemes are compared. Pure functions of arrays."""
+"""The measures by which schemes are compared. They are pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _fill_forward(values: Floats) -> Floats:
 def utilisation(goodput_mbps: ArrayLike, capacity_mbps: ArrayLike) -> float:
     """Return goodput as a share of the link's capacity, over bins of equal length.
 
-    Both arguments have shape (bins,): the goodput summed over the flows, and the link's capacity.
-    Headers use capacity too, so full-sized segments reach about 0.96 at most.
+    Both arguments have the shape (bins,): the goodput summed over the flows, and the link's capacity. Headers
+    also use capacity, so full-sized segments reach about 0.96 at most.
     """
     capacity = float(np.sum(np.asarray(capacity_mbps, np.float64)))
     return float(np.sum(np.asarray(goodput_mbps, np.float64))) / capacity if capacity > 0 else 0.0
@@ -60,7 +60,10 @@ def harm_more_is_better(solo: float, shared: float) -> float:
 
 
 def harm_less_is_better(solo: float, shared: float) -> float:
-    """Harm to a metric such as delay or loss, §6.4: (y - x) / y, at least 0; arguments as above."""
+    """Harm to a metric such as delay or loss, §6.4: (y - x) / y, at least 0.
+
+    The arguments are those of `harm_more_is_better`.
+    """
     return max(0.0, (shared - solo) / shared) if shared > 0 else 0.0
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs and their results, kept by the hash of the inputs. A run in the lab is a pure function of its inputs.
 
-`$LTP_CACHE/results/<fingerprint>/` holds the lab's raw files and `run.json`. A folder appears there
-whole or not at all, so an interrupted run leaves nothing behind. Summaries are computed anew each
-time: they cost little, and a corrected measure applies to old runs too. Results that the repository keeps
-(`kept.py`) go there, too.
+`$LTP_CACHE/results/<fingerprint>/` has the lab's raw files and `run.json`. A folder appears there whole or
+not at all, so an interrupted run leaves nothing behind. Summaries are computed anew each time, because they
+cost little, and a corrected measure then applies to old runs, too. Results that the repository keeps
+(`kept.py`) also go there.
 
-A run through mahimahi is kept in the same way, although no two are equal.
+A run through mahimahi is kept in the same way, although no two such runs are equal.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class Job:
         return self.scenario.scheme
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that the run depends on.
+        """Return a hash of everything on which the run depends.
 
         Raises:
-            ConfigError: the link's trace is not there.
-            LabError: the lab's parts cannot be had, or mahimahi is not unpacked.
+            ConfigError: the link's trace is missing.
+            LabError: the lab's parts cannot be fetched or built, or mahimahi is not unpacked.
         """
         if self.engine == "mahimahi":
             return emulation_fingerprint(self.scenario, seed=self.seed)
@@ -185,7 +185,7 @@ def is_made(job: Job) -> bool:
     """Return whether the cache or the repository has the results of a run in the lab.
 
     Raises:
-        ConfigError, LabError: as `Job.fingerprint`.
+        ConfigError, LabError: the run has no fingerprint; see `Job.fingerprint`.
         ArtifactError: the repository's file is damaged.
     """
     return _ready(job, _folder(job))

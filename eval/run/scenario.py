@@ -287,7 +287,7 @@ class Scenario:
         return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],), requests=None, cross=None)
 
     def base_rtt_ms(self, flow: Flow) -> float:
-        """Base RTT of `flow` in ms, averaged over its life where the link's RTT changes."""
+        """Base RTT of `flow` in ms, averaged over the flow's life if the link's RTT changes."""
         if flow.rtt_ms is not None:
             return flow.rtt_ms
         states = list(self.links[flow.path].in_steps(self.duration_s).states())
@@ -402,7 +402,7 @@ _LINK_KEYS: Final = (
     "police_burst_pkts", "queue", "jitter_ms", "step", *ROAD_KEYS,
 )  # fmt: skip
 _LATER_LINK_KEYS: Final[Mapping[str, object]] = {"queue": DROP_TAIL, "jitter_ms": 0.0, "road": PLAIN}
-"""Fields of a link that came later than results that are kept, and the values that mean nothing new."""
+"""Fields of a link that are newer than some kept results, each with the value that has no effect."""
 _STEP_KEYS: Final = ("at_s", "rate_mbps", "rtt_ms", "loss")
 _FLOW_KEYS: Final = ("scheme", "start_s", "stop_s", "rtt_ms", "path")
 

@@ -20,7 +20,9 @@ KERNEL_ARMS: Final = (
 """The 11 protocols of the paper's pool (§3.2, Actions), in the order of the netlink ids."""
 
 LEARNED_ARMS: Final = tuple(LEARNED.values())
-"""The flow runs this arm of `mutant` throughout, and the daemon decides for it as the arm's policy says."""
+"""The learned arms. The flow runs the arm of `mutant` throughout, and the daemon decides by
+the arm's policy.
+"""
 
 DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
     "switcher": None,
@@ -69,7 +71,9 @@ PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
 
 MEASURED_PREFIX: Final = "measured:"
-"""`measured:<arm>` is the same, but somebody asks for the flow's steps, so the module measures it."""
+"""`measured:<arm>` runs a flow in the same way, and a program asks for the flow's steps. So the module
+measures the flow.
+"""
 
 SCHEDULE_PREFIX: Final = "schedule:"
 """`schedule:<arm>@0,<arm>@<s>,...` changes arms at these seconds of the flow's life."""
@@ -100,15 +104,15 @@ class Scheme:
     arm: str | None = None
     """The arm that a flow under `mutant` starts with; None for the module's own choice."""
     policy: str | None = None
-    """The daemon's policy, None where the flow needs no daemon."""
+    """The daemon's policy; None if the flow needs no daemon."""
     variant: str | None = None
     """Variant of the arm; None for the arm's first variant."""
     settings: Settings = ()
-    """Settings that the scheme needs of the daemon."""
+    """Settings of the daemon that the scheme needs."""
     rate_mbps: float | None = None
     """Rate in Mbit/s of a flow that sends at a constant rate; None for all other flows."""
     measured: bool = False
-    """Whether somebody asks for the flow's steps although no daemon runs."""
+    """Whether a program asks for the flow's steps although no daemon runs."""
     bpftune: bool = False
     """Whether bpftune runs."""
 

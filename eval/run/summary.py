@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The summary of one run, `summary.json`, computed from the lab's raw results.
 
-Everything in it but `wall_s` is a pure function of (scenario, scheme, seed, kernel).
+All of it except `wall_s` is a pure function of (scenario, scheme, seed, kernel).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def read_totals(text: str) -> list[FlowTotals]:
     """Parse `flows.json`, in order of the flows.
 
     Raises:
-        ArtifactError: it is not of this version's form.
+        ArtifactError: the file does not have this version's form.
     """
     try:
         return [
@@ -126,7 +126,7 @@ def summarise(
     """Fold a run's raw results into its summary.
 
     Raises:
-        ArtifactError: the results are not of as many flows as the scenario has.
+        ArtifactError: the number of flows in the results differs from the scenario's.
     """
     if not len(series) == len(totals) == len(scenario.flows):
         raise ArtifactError(

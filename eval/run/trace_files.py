@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find mahimahi traces: one millisecond timestamp a line, one 1500-byte packet may leave then."""
+"""Finds mahimahi traces. Each line of a trace is a time stamp in ms, at which one 1500-byte
+packet may leave.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ class RecordedTrace:
 
 
 def locate_trace(trace: str) -> Path | None:
-    """Return the file of a trace, or `None` where the seeded LTE-like model replaces it.
+    """Return the file of a trace, or `None` if the seeded LTE-like model replaces it.
 
-    A path must exist. A name is looked up in the trace folder. Where there is no such folder, the
-    model replaces the trace; whoever runs the scenario says so.
+    A path must exist. A name is looked up in the trace folder. If there is no trace folder, the model
+    replaces the trace, and the caller tells the user.
 
     Raises:
         ConfigError: there is no such file, or no such name in the trace folder.
@@ -56,7 +58,9 @@ def locate_trace(trace: str) -> Path | None:
 
 
 def list_traces(folder: Path) -> tuple[list[RecordedTrace], dict[str, str]]:
-    """Read every trace of a folder, in order of the names. For each other file, return why it is no trace."""
+    """Read every trace of a folder, in order of the names. For each other file, return why it
+    is not a trace.
+    """
     found, unfit = [], {}
     for path in _files(folder):
         try:

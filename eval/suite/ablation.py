@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worth of each special case of the rule: the reward without the case over the whole rule's, path by
+"""The worth of each special case of the rule: the reward without the case relative to the whole rule's, by
 path.
 
 A run in the lab is a function of the daemon's decisions. So the records of a run of the whole rule are played
-to a rule that lacks a case: where all decisions are equal, the run without the case would be equal to the
-byte, and its ratio is 1. Only the other paths are run again.
+to a rule that lacks a case. If all decisions are equal, a run without the case would be equal to the byte,
+and its ratio is 1. Only the other paths are run again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Worth:
     acts_on: Sequence[str]
     """Paths on which the rule's decisions change without the case."""
     ratios: Mapping[str, float]
-    """Reward without the case over that of the whole rule, by path; 1 where no decision differs."""
+    """Ratio of the reward without the case to the whole rule's, by path; 1 if no decision differs."""
     mean: Mean | None
     """The geometric mean of the ratios; None if runs are missing."""
 
@@ -67,11 +67,11 @@ def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.ui
 
     Args:
         rows: `ROW_DTYPE`, shape (rows,), of flows to one destination prefix.
-        settings: the rule's.
+        settings: settings of the rule.
 
     Returns:
-        The rule's decisions, shape (rows, 4): the arm and three flags. The flags say that the path is probed
-        for more, that the window shall be small, and that the arm begins anew.
+        The rule's decisions, shape (rows, 4): the arm and three flags. The flags tell whether the path gets a
+        pulse for more rate, whether the window has to be small, and whether the arm begins anew.
     """
     rule = RuleChooser(_POOL, settings)
     decisions = np.zeros((len(rows), 4), np.uint8)
@@ -146,7 +146,7 @@ def worth(
     whole: Mapping[str, RunResult],
     lacking: Mapping[str, RunResult],
 ) -> Worth:
-    """Compare runs without a case with those of the whole rule.
+    """Compare runs without a case with runs of the whole rule.
 
     Args:
         case: the case.

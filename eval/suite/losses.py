@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reward that a scheme loses to the best arm in hindsight, by cause, and its regret over time.
 
-Every bin of a flow belongs to one cause, the first of `CAUSES` that fits. A cause's loss is the best arm's
-reward in its bins less the scheme's, as a share of the best arm's reward on the whole path. So the losses of
-a path sum up to one less the scheme's share. A loss below 0 is a gain.
+Every bin of a flow belongs to one cause, the first of `CAUSES` that fits. A cause's loss is the difference
+between the best arm's reward and the scheme's in its bins, as a share of the best arm's reward on the whole
+path. So the losses of a path sum up to one less the scheme's share. A loss below 0 is a gain.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def losses_of(
     """Return a scheme's losses compared with the arm of the largest mean reward.
 
     Args:
-        path: name.
+        path: name of the path.
         scenario: scenario of all runs.
-        runs: runs of the scheme, one a seed.
-        arms: series of the arms alone, by arm; one a seed.
+        runs: runs of the scheme, one for each seed.
+        arms: series of the arms alone, by arm, one for each seed.
     """
     bins = min(len(one.t_s) for of in (runs, *arms.values()) for one in of)
     earned = {arm: np.mean([rewards(one)[:bins] for one in of], axis=0) for arm, of in arms.items()}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths that play a set's recorded traces from other offsets.
 
-A path with a trace is one piece of it, and another piece may be another kind of path. Here each path of a set
-begins at several offsets. All lie in the set's own span of the trace, so that the tuning set's runs and the
-test set's never share a second of it.
+A path with a trace is one piece of the trace, and another piece may be another kind of path. Here each path
+of a set begins at several offsets. All offsets lie in the set's own span of the trace, so the runs of the
+tuning set and of the test set never share a second of it.
 """
 
 from __future__ import annotations

@@ -65,10 +65,10 @@ def recoveries(
     """The recoveries of a flow from each change of its path after which an arm has the time to settle.
 
     Args:
-        path: name.
+        path: name of the path.
         scenario: scenario with the steps.
         scheme: scheme of the flow that is judged.
-        arms: series of the arms alone on the same path, by arm; one a seed.
+        arms: series of the arms alone on the same path, by arm, one for each seed.
     """
     states = list(scenario.link.states())
     ends_s = [state.at_s for state in states[1:]] + [scenario.duration_s]
@@ -103,7 +103,7 @@ def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
 
 
 def oracles(paths: Mapping[str, SinglePath]) -> dict[str, float]:
-    """The rewards of an oracle over those of the best arm, by path.
+    """The rewards of an oracle relative to the best arm's, by path.
 
     The oracle knows in advance which arm earns the most in each segment of `SEGMENT_S`, and pays nothing for
     a switch. Its segments come from the arms' own runs, so each starts with the window and the queue of its
@@ -118,7 +118,7 @@ def oracles(paths: Mapping[str, SinglePath]) -> dict[str, float]:
 
 
 def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float | None:
-    """Return the oracle's reward on a path over the best arm's reward; None if no arm earned anything.
+    """Return the ratio of the oracle's reward on a path to the best arm's; None if no arm earned anything.
 
     Args:
         arms: rewards by bin of each arm and seed, shape (bins,).

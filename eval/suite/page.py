@@ -66,7 +66,7 @@ class Results:
     late: Sequence[PathScore] = ()
     """Scores of the paths without each flow's first seconds."""
     barren: Sequence[str] = ()
-    """The paths on which no arm earned anything. They are in no mean."""
+    """The paths on which no arm earned anything. No mean includes them."""
 
     recoveries: Mapping[str, Sequence[Recovery]] = field(default_factory=dict)
     """Recoveries by scheme."""

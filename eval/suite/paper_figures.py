@@ -41,8 +41,8 @@ def paper_figures(
 
     Args:
         summaries: summaries of all runs with their path.
-        paths: scores.
-        oracles: the oracle's reward over the best arm's, by path.
+        paths: scores by path.
+        oracles: ratio of the oracle's reward to the best arm's, by path.
         harms: harms on the paths about harm.
     """
     figures: dict[str, Draw] = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paths of the suite, drawn by family; `python -m ltp_switcher.eval.suite.paths` writes their files.
 
-`tuning/` is for choosing thresholds and settings, `test/` for the figures that are told. They are drawn with
-different seeds, and a test holds them apart: no rate, RTT or loss of one is in the other, and no second of a
-trace is. The runs of the two sets have different seeds, too. `ltp-eval draw` draws more of the same families.
+`tuning/` is for choosing thresholds and settings, and `test/` for the reported figures. They are drawn with
+different seeds, and a test keeps them apart: they share no rate, RTT or loss, and no second of a trace. The
+runs of the two sets have different seeds, too. `ltp-eval draw` draws more paths of the same families.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ TRACES: Final = (
 )  # fmt: skip
 """Debian's package mahimahi-traces; see `ltp-eval traces`."""
 TRACE_HALF_S: Final = 65.0
-"""A set's offsets into a trace are within its own span of this length, and a run after that within 60 s."""
+"""Length in seconds of a set's own span of a trace. The set's offsets are in this span, and a run begins
+within 60 s after it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Draw:
 
 
 Lines = list[str]
-"""Lines of a scenario's [link] and what follows."""
+"""Lines of a scenario: the table [link] and the tables after it."""
 
 
 def _link(rate_mbps: float, rtt_ms: float, buffer_bdp: float, *more: str) -> Lines:
@@ -170,7 +172,7 @@ SINGLE: Final[Mapping[str, tuple[int, Callable[[Draw], Lines]]]] = {
 
 TRACE: Final = "trace"
 WEB: Final = ("short", "pages")
-"""Families of short flows and web pages, which are measured by the completion time."""
+"""Families of paths with short flows and web pages. The completion time measures them."""
 SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr")
 COMING: Final = 6
 """Flows of the path on which flows come and go."""
@@ -190,7 +192,10 @@ def family(name: str) -> str:
 
 
 def kind(scenario: Scenario) -> str:
-    """`static`, `changing`, `trace`, `several` or `web`, by the path's requests, flows and link."""
+    """Return the kind of a path: `static`, `changing`, `trace`, `several` or `web`.
+
+    The kind depends on the path's requests, flows and link.
+    """
     if scenario.requests is not None:
         return "web"
     if len(scenario.flows) > 1:

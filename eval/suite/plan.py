@@ -24,10 +24,12 @@ LATER: Final[Mapping[str, tuple[str, str]]] = {
     KNOWN: ("switcher", "switcher"), "bbr-later": ("switcher", "bbr"), "vegas-later": ("switcher", "vegas"),
     BPFTUNE: (BPFTUNE, BPFTUNE),
 }  # fmt: skip
-"""Schemes on a path that `EARLIER` connections have used before: the scheme of these, and the later one's
-scheme.
+"""Schemes on a path that `EARLIER` connections have used before: the scheme of these connections, and the
+later connection's scheme.
 
-An arm that begins later meets the link as the known flow does: full, where it is slow."""
+An arm that begins later meets the link in the state that the known flow would meet: full, if the link is
+slow.
+"""
 EARLIER: Final = 10
 EARLIER_S: Final = 2.8
 PAUSE_S: Final = 0.2
@@ -78,15 +80,15 @@ def plan(
     names: Sequence[str] = (),
     daemon: Place = USUAL_PLACE,
 ) -> list[Run]:
-    """The runs of a set of paths, those of a path together.
+    """The runs of a set of paths. All runs of a path are together.
 
     Args:
-        set_name: as in `paths.load`.
+        set_name: name of the set, as in `paths.load`.
         schemes: number of seeds by scheme.
         kernel: series.
         quick: whether paths are shorter, and fewer in the suite's own sets.
-        names: names of the paths; all if empty.
-        daemon: where the lab runs the daemon.
+        names: names of the paths; empty for all.
+        daemon: place where the lab runs the daemon.
 
     Raises:
         ConfigError: there is no such path or scheme, or no arm among the schemes.
@@ -127,7 +129,7 @@ def needed_arms(planned: Sequence[Run]) -> set[str]:
 def comparable(planned: Sequence[Run], made: Sequence[Run]) -> list[Run]:
     """Return the finished runs of the paths on which every one of `needed_arms` has run.
 
-    The best of fewer arms would be a lower bar.
+    With fewer arms, the best of them would be a lower bar.
     """
     needed = needed_arms(planned)
     found: dict[str, set[str]] = {}

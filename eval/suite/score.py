@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of the suite: the reward of each scheme over the reward of the best arm in hindsight.
+"""Scores of the suite: the reward of each scheme relative to the reward of the best arm in hindsight.
 
-The best arm of a path is the one with the largest mean over its seeds, never the best of single runs: the
+The best arm of a path is the arm with the largest mean over its seeds, never the best of single runs: the
 largest of noisy numbers would be a bound that no arm has. Means over paths are geometric. Their intervals
 come from drawing the paths anew (bootstrap).
 """
@@ -28,8 +28,8 @@ LEAST: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A scheme on a path: means over seeds and over the flows that ran the scheme, with units in the
-    names.
+    """A scheme on a path. The fields are means over the seeds and over the flows that ran the scheme, with
+    units in their names.
     """
 
     rewards: tuple[float, ...]
@@ -106,9 +106,10 @@ def geometric_mean(shares: Sequence[float], seed: int = 1, units: Sequence[str] 
     """Return the geometric mean of shares, one for each path, and its bootstrap interval.
 
     Args:
-        shares: one or more, each above 0.
-        seed: of the draws.
-        units: a name for each share. Shares of one name are drawn together. Without it each is drawn alone.
+        shares: one or more shares, each above 0.
+        seed: seed of the draws.
+        units: a name for each share. Shares with the same name are drawn together. Without `units`, each
+            share is drawn alone.
     """
     logs = np.log(np.array(shares))
     rng = np.random.default_rng(seed)
@@ -121,12 +122,12 @@ def geometric_mean(shares: Sequence[float], seed: int = 1, units: Sequence[str] 
 
 
 def means(paths: Sequence[PathScore], scheme: str) -> dict[str, Mean]:
-    """The scheme's means: over `all` paths, over each kind, and over each family."""
+    """The scheme's means: over `all` paths, over each kind, and over each family of paths."""
     return grouped([(path, path.share(scheme)) for path in paths if scheme in path.cells])
 
 
 def grouped(shares: Iterable[tuple[PathScore, float]]) -> dict[str, Mean]:
-    """The means of one share a path: over `all` paths, over each kind, and over each family."""
+    """The means of shares, one for each path: over `all` paths, over each kind, and over each family."""
     groups: dict[str, list[float]] = {}
     for path, share in shares:
         for group in dict.fromkeys(("all", path.kind, family(path.name))):
@@ -135,10 +136,10 @@ def grouped(shares: Iterable[tuple[PathScore, float]]) -> dict[str, Mean]:
 
 
 def over_arms(paths: Sequence[PathScore], scheme: str) -> list[Over]:
-    """The scheme beside each arm that ran on paths with it, in the arms' order of first appearance.
+    """Compare the scheme with each arm that ran on its paths, in the arms' order of first appearance.
 
-    The scheme has an edge over an arm where both lower bounds exceed 1. Paths of one kind of trace or one
-    family share what makes them hard, so the interval by families is the honest one for a new kind of path.
+    The scheme is better than an arm if both lower bounds exceed 1. Paths of one kind of trace or one family
+    share their difficulties, so the interval by families is the right one for a new kind of path.
     """
     beside: dict[str, list[PathScore]] = {}
     for path in paths:

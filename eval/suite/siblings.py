@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several flows under one scheme, taken as one player.
+"""Several flows under one scheme, judged together as one player.
 
 The mean of the flows' own rewards is larger the less fair they are, because κ = 2 of Eq. 1 is convex. So the
 player's reward of a second is Eq. 1 of the summed goodput, the mean RTT and the common loss, times Jain's
@@ -36,7 +36,7 @@ class Player:
     reward: float
     """Mean reward over seconds and seeds, Mbit/s squared per ms."""
     share: float
-    """The player's reward over the largest player's reward of any scheme on the path."""
+    """Ratio of the player's reward to the largest reward of any scheme's player on the path."""
     jain: float
     """Mean of Jain's index over the seconds with two open flows or more, and over seeds."""
 

@@ -57,10 +57,10 @@ def chosen(set_name: Set, wanted: Sequence[str]) -> list[Path]:
 
 
 def scenario_of(set_name: Set, paths: Sequence[Path], traffic: Traffic, scheme: str, seed: int) -> Scenario:
-    """The scenario of a run of this seed: it ends when the last flow has come to every path.
+    """The scenario of a run of this seed. It ends when each path has had its last flow.
 
     Raises:
-        ConfigError: a trace is not there, or the flows come too slowly.
+        ConfigError: a trace is missing, or the flows come too slowly.
     """
     longest_s = LIMITS["duration_s"][1]
     kind = KINDS[TRAFFIC]

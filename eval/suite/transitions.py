@@ -19,8 +19,9 @@ from ltp_switcher.eval.suite.studies import SWITCH_S, TRANSITIONS
 WINDOW_S: Final = 10.0
 """Time in seconds after the switch over which the cost is counted."""
 LEAST: Final = 0.05
-"""Least reward of the second arm over the first arm's with which the cost counts. No flow switches to a worse
-arm."""
+"""Least ratio of the second arm's reward to the first arm's with which the cost counts, because no flow
+switches to a worse arm.
+"""
 TABLE_HEAD: Final = ("switch", "paths", "cost, s", "quartiles, s", "worst path", "its cost, s")
 
 

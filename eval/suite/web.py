@@ -63,14 +63,14 @@ class WebPath:
         return min(cells, key=lambda arm: math.prod(cells[arm].value(name, seeds) for name in QUANTILES))
 
     def ratio(self, scheme: str, other: str, quantile: str) -> float:
-        """A scheme's quantile over the other scheme's, from the seeds that both have run."""
+        """Ratio of a scheme's quantile to the other scheme's, from the seeds that both have run."""
         ours, theirs = self.cells[scheme], self.cells[other]
         seeds = ours.runs.keys() & theirs.runs.keys()
         return ours.value(quantile, seeds) / theirs.value(quantile, seeds)
 
     def paired(self, scheme: str, other: str) -> float:
-        """Return the scheme's completion time over the other's, as a geometric mean over requests that both
-        completed.
+        """Return the ratio of the scheme's completion time to the other scheme's: the geometric mean over the
+        requests that both completed.
         """
         ours, theirs = self.cells[scheme].runs, self.cells[other].runs
         logs = [np.log(ours[seed].took_s / theirs[seed].took_s) for seed in ours.keys() & theirs.keys()]

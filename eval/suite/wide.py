@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of one flow drawn from wide ranges, as many as wanted: data on which arm suits which path.
+"""Paths of one flow drawn from wide ranges, in any number. Their runs are data on which arm suits which path.
 
-The families of `paths` are narrow, and few. Here every path is another: 1 to 150 Mbit/s, 2 to 300 ms, 0.1 to
-20 bandwidth-delay products of buffer. A path is static, lossy, policed, behind fq_codel or before a client
-whose ACKs wait; or its rate, its RTT or its losses change; or a recorded trace gives its rate. The first n
-paths of a seed are the same for any count.
+The families of `paths` are narrow, and few. Here every path differs: 1 to 150 Mbit/s, 2 to 300 ms, 0.1 to 20
+bandwidth-delay products of buffer. A path may be static, lossy, policed, behind fq_codel or before a client
+whose ACKs wait. In other paths the rate, the RTT or the losses change, or a recorded trace gives the rate.
+The first n paths of a seed are the same for any count.
 """
 
 from __future__ import annotations

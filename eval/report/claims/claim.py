@@ -70,16 +70,16 @@ class Claim:
         name: the name on the command line.
         text: the claim in words.
         schemes: the schemes that are judged.
-        paths: makes the paths; its argument asks for few and short ones.
-        judge: makes the figures from the results, for the judged schemes and the others. `Results.schemes`
-            lacks schemes that cannot run.
-        every_flow: the scheme runs on all flows of a path, not on the first only.
-        seeds: one run of each path and scheme for each seed.
-        baselines: schemes that run too, unless they are turned off.
-        against: the baselines that figures are relative to; they always run.
+        paths: function that makes the paths; its argument asks for few and short ones.
+        judge: function that makes the figures from the results, for the judged schemes and the others.
+            `Results.schemes` lacks schemes that cannot run.
+        every_flow: whether the scheme runs on all flows of a path, not only on the first.
+        seeds: seeds of the runs. Each path and scheme has one run for each seed.
+        baselines: schemes that also run, unless they are turned off.
+        against: baselines to which figures are relative. These always run.
         quick: the part that is shorter in a quick run.
         sweep: a caption and a measure to draw over the paths, whose labels are "factor value".
-        band: the range that the swept measure must keep on every path, to draw behind it.
+        band: the range in which the swept measure must be on every path; it is drawn behind the measure.
         spread: measures to draw over the paths, without an order of the paths.
     """
 

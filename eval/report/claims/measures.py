@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measures by which claims are judged, each of one run. A measure of one flow takes the run's first
-flow.
+"""The measures by which claims are judged. Each is a function of one run, and of the run's first flow if it
+is about a single flow.
 """
 
 from __future__ import annotations
@@ -19,38 +19,40 @@ _BITS: Final = 8
 
 
 def over(value: float, reference: float) -> float:
-    """Return one figure over another; NaN, which meets no target, if the latter is 0."""
+    """Return one figure divided by another; NaN, which meets no target, if the divisor is 0."""
     return value / reference if reference else math.nan
 
 
 def utilisation(outcome: RunResult) -> float:
-    """Goodput of all flows over the link's capacity."""
+    """Goodput of all flows as a share of the link's capacity."""
     return outcome.summary.utilisation
 
 
 def rtt_over_base(outcome: RunResult) -> float:
-    """Mean RTT over the path's base RTT."""
+    """Mean RTT as a multiple of the path's base RTT."""
     flow = outcome.summary.flows[0]
     return over(flow.rtt_mean_ms, flow.base_rtt_ms)
 
 
 def queueing_over_one_way(outcome: RunResult) -> float:
-    """Mean queueing delay over half the base RTT: Jury's "latency inflation of the base one-way delay"."""
+    """Mean queueing delay as a multiple of half the base RTT. Jury calls it the "latency inflation of the
+    base one-way delay".
+    """
     return 2.0 * (rtt_over_base(outcome) - 1.0)
 
 
 def rtt_ms(outcome: RunResult) -> float:
-    """Mean RTT."""
+    """Mean RTT in ms."""
     return outcome.summary.flows[0].rtt_mean_ms
 
 
 def goodput_mbps(outcome: RunResult) -> float:
-    """Payload that arrived."""
+    """Rate of the payload that arrived, in Mbit/s."""
     return outcome.summary.flows[0].throughput_mbps
 
 
 def power(outcome: RunResult) -> float:
-    """Throughput over delay, Mbit/s a second."""
+    """Throughput divided by delay, in Mbit/s per second."""
     return over(goodput_mbps(outcome), rtt_ms(outcome) / 1e3)
 
 
@@ -61,10 +63,10 @@ def jain(outcome: RunResult) -> float:
 
 
 def jain_by_second(outcome: RunResult) -> float:
-    """Mean of Jain's indices of each second in which two flows or more are open from begin to end.
+    """Mean of Jain's index over the seconds throughout which two flows or more are open.
 
-    It counts how long flows take to become fair, which `jain` does not. A second without any goodput
-    counts as unfair.
+    Unlike `jain`, it also counts the time that flows take to become fair. A second without any goodput counts
+    as unfair.
     """
     scenario = outcome.job.scenario
     per_second = round(1.0 / BIN_S)
@@ -85,18 +87,18 @@ def jain_by_second(outcome: RunResult) -> float:
 
 
 def goodput_ratio(outcome: RunResult) -> float:
-    """Goodput of the first flow over the second's."""
+    """Goodput of the first flow divided by the second flow's."""
     first, second = outcome.summary.flows[:2]
     return over(first.throughput_mbps, second.throughput_mbps)
 
 
 def instructions_per_s(outcome: RunResult) -> float:
-    """Guest instructions that were not idle, a second: both ends, the link and the daemon."""
+    """Guest instructions per second that were not idle. Both ends, the link and the daemon count."""
     return float(outcome.guest()["busy_instructions"]) / outcome.job.scenario.duration_s
 
 
 def sending_mbps(outcome: RunResult) -> list[float]:
-    """The rate of each flow into the link, lost packets included, in Mbit/s of IP packets."""
+    """The rate at which each flow sends into the link, including lost packets, in Mbit/s of IP packets."""
     return [
         (total.delivered_pkts + total.lost_pkts) * PACKET_BYTES * _BITS * 1e-6 / (flow.stop_s - flow.start_s)
         for total, flow in zip(outcome.totals(), outcome.job.scenario.flows, strict=True)

@@ -23,7 +23,7 @@ from ltp_switcher.eval.report.claims.record import (
 PAGE: Final = RECORD.with_suffix(".md")
 PICTURES: Final = RECORD.parent / "img"
 LINE: Final = 120
-"""Longest line of text; a row of a table is one line."""
+"""Longest line of text. A row of a table is one line at any length."""
 
 _NOT_KNOWN: Final = "not known"
 _FIGURE_HEAD: Final = (

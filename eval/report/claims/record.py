@@ -24,7 +24,7 @@ from ltp_switcher.figures import Figure, Target
 RECORD: Final = REPOSITORY / "docs" / "claims.json"
 _DECIMALS: Final = 6
 _EXPANDED: Final = 3
-"""Depth down to which each part has a line of its own; a figure is one line."""
+"""Number of levels down to which each part has a line of its own. A figure has one line."""
 
 
 class Terms(StrEnum):
@@ -116,8 +116,8 @@ class Judged(Measured):
 class Row(_Part):
     """The paper's experiment, this project's experiment, their difference, and the figures.
 
-    `command` repeats the figures; `claim` is None where that is not `ltp-eval claims`. `picture` tells what
-    the claim's picture lacks; a full run draws it anew.
+    `command` makes the figures again; `claim` is None if the command is not `ltp-eval claims`. `picture`
+    names the gaps of the claim's picture; a full run draws the picture anew.
     """
 
     claim: str | None
@@ -199,7 +199,7 @@ def read_record(path: Path = RECORD) -> Record:
     """Read the record.
 
     Raises:
-        ArtifactError: the file is not there, or not of this form.
+        ArtifactError: the file is missing, or does not have this form.
     """
     try:
         return Record.model_validate_json(path.read_bytes())

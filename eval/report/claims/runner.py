@@ -20,7 +20,7 @@ from ltp_switcher.figures import Figure
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A claim that was tested. `missing` names the schemes that could not run or did not, and why."""
+    """A claim that was tested. `missing` has the schemes without results, each with the reason."""
 
     claim: Claim
     results: Results
@@ -56,7 +56,7 @@ def run_claims(
     """Make the runs of all claims as one batch, and judge each claim.
 
     Raises:
-        LabError, ConfigError, ArtifactError, ClusterError: as `run_batch`.
+        LabError, ConfigError, ArtifactError, ClusterError: a run failed; see `run_batch`.
     """
     missing = {claim.name: _missing(claim) for claim in claims}
     plans: dict[str, dict[tuple[str, str], list[Job]]] = {}

@@ -12,7 +12,7 @@ from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
 
 def bundled(name: str, *, duration_s: float | None = None) -> Scenario:
-    """Load `scenarios/claims/<name>.toml`; a shorter run ends all its flows with it.
+    """Load `scenarios/claims/<name>.toml`. If the run is shortened, all its flows end with it.
 
     Raises:
         ConfigError: there is no such file, or it is not valid.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's performance does not depend on the monitor interval (Spine §7.1), and Spine decides seldom
+"""Spine's performance does not depend on the monitor interval (Spine §7.1), and Spine rarely decides
 (§7.5.1).
 """
 
