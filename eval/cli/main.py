@@ -19,7 +19,18 @@ import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
 from ltp_switcher.errors import LtpSwitcherError, reason
-from ltp_switcher.eval.cli import ablate, claims, commands, engines, expectations, gain, prior, suite, traffic
+from ltp_switcher.eval.cli import (
+    ablate,
+    claims,
+    commands,
+    engines,
+    expectations,
+    gain,
+    prior,
+    suite,
+    traffic,
+    traffic_compare,
+)
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
 from ltp_switcher.eval.run.executor import default_parallel
@@ -318,6 +329,42 @@ def _add_traffic(add: Commands) -> None:
     _executor_options(made)
     _out_option(made, "out/traffic")
     _cache_option(made)
+    _add_traffic_compare(add)
+
+
+def _add_traffic_compare(add: Commands) -> None:
+    made = _command(
+        add, "traffic-compare", traffic_compare.compare,
+        "compare schemes or revisions flow by flow, from the folders that `traffic` has written",
+    )  # fmt: skip
+    made.add_argument(
+        "folders", nargs="+", type=Path, metavar="DIR", help="results of `traffic`; several count as one"
+    )
+    made.add_argument(
+        "--against", nargs="+", type=Path, default=[], metavar="DIR",
+        help="results of the same flows by another revision; default: the same folders",
+    )  # fmt: skip
+    made.add_argument(
+        "--scheme", default=traffic.DECISION, metavar="A",
+        help=f"a scheme of the first folders, or `oracle`; default: {traffic.DECISION}",
+    )  # fmt: skip
+    made.add_argument(
+        "--over", metavar="B", help="a scheme of --against, or `oracle`; default: the scheme of --scheme"
+    )
+    made.add_argument(
+        "--choose", type=_seeds, default=[], metavar="N|N-M|N,M,...",
+        help="seeds that choose the oracle's arms; all figures are of the others",
+    )  # fmt: skip
+    made.add_argument(
+        "--arms", type=_listed, default=[], metavar="A,B,...",
+        help="arms among which the oracle chooses; default: all that ran alone",
+    )  # fmt: skip
+    made.add_argument(
+        "--paths", type=_listed, default=[], metavar="A,B,...", help="only these paths; default: all"
+    )
+    made.add_argument(
+        "--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...", help="only these seeds; default: all"
+    )
 
 
 def _add_claims(add: Commands) -> None:

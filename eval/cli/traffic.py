@@ -12,6 +12,7 @@ from rich.console import Console
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_pictures
 from ltp_switcher.eval.report import traffic_results as report
+from ltp_switcher.eval.report.traffic_flows import FILE, flows_csv
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.checked_table import LIMITS
 from ltp_switcher.eval.run.daemon_settings import Settings, parse_assignments
@@ -72,7 +73,7 @@ def traffic(options: argparse.Namespace, console: Console, progress: Console) ->
     found = report.figures(
         report.gathered(runs),
         reference=DECISION if DECISION in options.schemes else options.schemes[0],
-        arms=[scheme for scheme in options.schemes if _is_fixed(scheme)],
+        arms=[scheme for scheme in options.schemes if is_fixed(scheme)],
         seeds=seeds,
         visits=options.visits,
         replay_seeds=options.replays,
@@ -81,7 +82,7 @@ def traffic(options: argparse.Namespace, console: Console, progress: Console) ->
     out.mkdir(parents=True, exist_ok=True)
     text = json_text(found.to_dict())
     (out / "traffic.json").write_text(text)
-    (out / "flows.csv").write_text(report.flows_csv(found.traffics))
+    (out / FILE).write_text(flows_csv(found.traffics))
     from ltp_switcher.eval.report.traffic_tables import draw_traffic, tables
 
     draw_traffic(out / "traffic.png", found)
@@ -90,7 +91,7 @@ def traffic(options: argparse.Namespace, console: Console, progress: Console) ->
         return
     for table in tables(found):
         console.print(table, highlight=False)
-    console.print(f"\n{out}: traffic.json, flows.csv, traffic.png", highlight=False)
+    console.print(f"\n{out}: traffic.json, {FILE}, traffic.png", highlight=False)
 
 
 def _run_by(scheme: str, settings: Settings) -> str:
@@ -105,5 +106,6 @@ def _run_by(scheme: str, settings: Settings) -> str:
     return check_scheme("--schemes", scheme, more=(LIVE,))
 
 
-def _is_fixed(scheme: str) -> bool:
+def is_fixed(scheme: str) -> bool:
+    """Whether the scheme is one arm for all flows."""
     return scheme in (*KERNEL_ARMS, *LEARNED_ARMS, *VARIANTS)

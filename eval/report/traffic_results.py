@@ -1,63 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic under several schemes: completion times, values, the oracle, and the learner's replay.
 
-Every scheme meets the same flows. So schemes are compared flow by flow. The value of a flow (see
-`daemon/gain/value.py`) counts from the mean of all schemes for the same flow. A scheme's value on a path is
-the mean of its flows' values, weighted by their information. A difference of values is the logarithm of a
-ratio of rewards. The learner has no such twins: the visits that it replays have values as the daemon sees
-them, from the mean of the path and size class.
+Schemes are compared flow by flow. A scheme's value on a path is the mean of its flows' values, weighted by
+their information; `traffic_flows` says how flows have values. The learner has no twins of a flow: the visits
+that it replays have values as the daemon sees them, from the mean of the path and size class.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from ltp_switcher.arrays import Bools, Floats
+from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.choose.visits.learner import Learner
 from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
 from ltp_switcher.daemon.gain import outcomes, value
 from ltp_switcher.eval.lab.traffic import arrivals, places
+from ltp_switcher.eval.report.traffic_flows import (
+    ALL,
+    CLASSES,
+    FLOW_DTYPE,
+    ORACLE,
+    FlowSet,
+    FlowTable,
+    best_arms,
+    of_class,
+    related,
+    retransmit_share,
+    value_by_path,
+)
 from ltp_switcher.eval.run.completion_times import Completions, Quantiles, quantiles
 from ltp_switcher.eval.run.results import RunResult
 from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
-ALL: Final = "all"
-CLASSES: Final = (ALL, *value.SIZE_NAMES)
-"""Classes of flows by the bytes that were asked for; see `value.SIZE_BOUNDS_BYTES`."""
-ORACLE: Final = "oracle"
-"""The best arm of each path, chosen on other seeds."""
 LEAST_VISITS: Final = 5
 """Least number of visits of each scheme to a path on which the learner is replayed."""
 DAY_S: Final = 86_400.0
 """Time in seconds that separates two runs in a table of all outcomes."""
-
-FLOW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
-    [
-        ("scheme", np.int64),  # Place in the list of schemes.
-        ("seed", np.int64),
-        ("path", np.int64),  # Number of its path.
-        ("at_s", np.float64),
-        ("asked_bytes", np.int64),
-        ("took_s", np.float64),  # From the request to the last byte; infinite where that never came.
-        # The rest is NaN where the module has told nothing of the flow.
-        ("retransmits", np.float64),
-        ("delivered", np.float64),  # Packets.
-        ("rtt_ms", np.float64),
-        ("value", np.float64),  # From the mean of all schemes for this flow.
-        ("information", np.float64),  # The mean of all schemes for this flow.
-    ]
-)
-FlowTable = npt.NDArray[np.void]
-"""`FLOW_DTYPE`, shape (n,): each flow of each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +62,11 @@ def made_of(scheme: str, result: RunResult) -> Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffics:
-    """All runs together."""
+class Traffics(FlowSet):
+    """All runs together. The values of the flows count from the mean of all schemes."""
 
-    schemes: tuple[str, ...]
-    paths: tuple[str, ...]
-    flows: FlowTable
     visits: outcomes.VisitTable
     """Visits of all runs. A visit's arm is the index of the scheme, and all values are comparable."""
-
-    def of(self, scheme: str, seeds: Sequence[int]) -> FlowTable:
-        """The flows of a scheme and these seeds."""
-        found: FlowTable = self.flows[
-            (self.flows["scheme"] == self.schemes.index(scheme)) & np.isin(self.flows["seed"], seeds)
-        ]
-        return found
-
-    def composed(self, arms: Mapping[str, str], seeds: Sequence[int]) -> FlowTable:
-        """Return the flows of these seeds, with each path's flows taken from the runs of the path's arm."""
-        parts = [np.zeros(0, FLOW_DTYPE)]
-        for number, path in enumerate(self.paths):
-            flows = self.of(arms[path], seeds)
-            parts.append(flows[flows["path"] == number])
-        return np.concatenate(parts)
 
 
 def gathered(runs: Sequence[Made]) -> Traffics:
@@ -113,13 +79,7 @@ def gathered(runs: Sequence[Made]) -> Traffics:
         rows = run.rows[outcomes.latest(run.rows["outcome"])]
         tables.append(_flows(run, scheme, rows))
         told.append(_apart(rows, scheme, number))
-    flows = np.concatenate(tables)
-    _, twins = np.unique(flows[["seed", "path", "at_s"]], return_inverse=True)
-    flows["value"] = value.clipped(flows["value"], twins)
-    says = np.isfinite(flows["information"])
-    sums = np.bincount(twins[says], weights=flows["information"][says], minlength=len(twins))
-    counts = np.bincount(twins[says], minlength=len(twins))
-    flows["information"] = (sums / np.maximum(counts, 1))[twins]
+    flows = related(np.concatenate(tables))
     return Traffics(schemes, paths, flows, outcomes.visits_of(np.concatenate(told)))
 
 
@@ -151,48 +111,17 @@ def _apart(rows: outcomes.OutcomeRows, scheme: int, run: int) -> outcomes.Outcom
     return rows
 
 
-def _classes(flows: FlowTable) -> npt.NDArray[np.int64]:
-    return np.searchsorted(value.SIZE_BOUNDS_BYTES, flows["asked_bytes"], side="right")
-
-
-def of_class(flows: FlowTable, name: str) -> Bools:
-    """True for the flows of a class, shape (n,)."""
-    if name == ALL:
-        return np.ones(len(flows), np.bool_)
-    chosen: Bools = _classes(flows) == value.SIZE_NAMES.index(name)
-    return chosen
-
-
 def completion(flows: FlowTable) -> dict[str, Quantiles]:
     """The quantiles of completion times by class; a class without a flow is missing."""
     times = {name: flows["took_s"][of_class(flows, name)] for name in CLASSES}
     return {name: quantiles(took_s) for name, took_s in times.items() if took_s.size}
 
 
-def retransmit_share(flows: FlowTable) -> float:
-    """Return retransmits over delivered packets; NaN if nothing is known."""
-    delivered = float(np.nansum(flows["delivered"]))
-    return float(np.nansum(flows["retransmits"])) / delivered if delivered else math.nan
-
-
-def mean_value(flows: FlowTable) -> float:
-    """Return the mean of the flows' values, weighted by their information; NaN if no value is known."""
-    says = np.isfinite(flows["value"]) & (flows["information"] > 0)
-    if not says.any():
-        return math.nan
-    return float(np.average(flows["value"][says], weights=flows["information"][says]))
-
-
-def value_by_path(traffics: Traffics, flows: FlowTable) -> dict[str, float]:
-    """Return the value on each path."""
-    return {path: mean_value(flows[flows["path"] == n]) for n, path in enumerate(traffics.paths)}
-
-
 def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
     """Return the reward as a ratio to the reward of the other flows: the geometric mean over paths. It is
     None if a value is unknown.
     """
-    ours, theirs = value_by_path(traffics, flows), value_by_path(traffics, other)
+    ours, theirs = value_by_path(traffics.paths, flows), value_by_path(traffics.paths, other)
     ratios = [math.exp(ours[path] - theirs[path]) for path in traffics.paths]
     return None if any(map(math.isnan, ratios)) else geometric_mean(ratios)
 
@@ -209,12 +138,6 @@ def time_over(traffics: Traffics, flows: FlowTable, other: FlowTable, name: str 
     numbers = ours["path"][both]
     ratios = [math.exp(float(logs[numbers == n].mean())) for n in np.unique(numbers).tolist()]
     return geometric_mean(ratios) if ratios else None
-
-
-def best_arms(traffics: Traffics, arms: Sequence[str], seeds: Sequence[int]) -> dict[str, str]:
-    """The arm with the highest value on each path, over these seeds."""
-    values = {arm: value_by_path(traffics, traffics.of(arm, seeds)) for arm in arms}
-    return {path: max(arms, key=lambda arm: values[arm][path]) for path in traffics.paths}
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,20 +225,6 @@ def _interval(values: Floats) -> tuple[float, float, float]:
     return float(values.mean()), low, high
 
 
-def flows_csv(traffics: Traffics) -> str:
-    """Return every flow of every run as CSV, one line for each flow."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    columns = FLOW_DTYPE.names or ()
-    writer.writerow(columns)
-    for flow in traffics.flows:
-        cells = [f"{flow[name]:.6g}" if flow[name].dtype.kind == "f" else str(flow[name]) for name in columns]
-        named = dict(zip(columns, cells, strict=True))
-        named |= {"scheme": traffics.schemes[flow["scheme"]], "path": traffics.paths[flow["path"]]}
-        writer.writerow(named.values())
-    return text.getvalue()
-
-
 @dataclass(frozen=True, slots=True)
 class SchemeFigures:
     """A scheme over all paths, on the seeds that count. Ratios are to the reference scheme; an unknown one is
@@ -397,7 +306,7 @@ def figures(
 
 
 def _scheme(traffics: Traffics, flows: FlowTable, reference: FlowTable) -> SchemeFigures:
-    base = value_by_path(traffics, reference)
+    base = value_by_path(traffics.paths, reference)
     return SchemeFigures(
         flows=len(flows),
         unfinished=int(np.isinf(flows["took_s"]).sum()),
@@ -407,5 +316,5 @@ def _scheme(traffics: Traffics, flows: FlowTable, reference: FlowTable) -> Schem
         reward=over(traffics, flows, reference),
         retransmits=retransmit_share(flows),
         rtt_ms=float(np.nanmean(flows["rtt_ms"])) if np.isfinite(flows["rtt_ms"]).any() else math.nan,
-        value={path: own - base[path] for path, own in value_by_path(traffics, flows).items()},
+        value={path: own - base[path] for path, own in value_by_path(traffics.paths, flows).items()},
     )

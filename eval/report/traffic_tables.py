@@ -12,7 +12,8 @@ from rich.table import Table
 
 from ltp_switcher.eval.report.comparison_pictures import Bar, draw_groups, name_schemes
 from ltp_switcher.eval.report.drawing import GREY, headline, picture
-from ltp_switcher.eval.report.traffic_results import CLASSES, Figures, ReplaySummary
+from ltp_switcher.eval.report.traffic_flows import CLASSES
+from ltp_switcher.eval.report.traffic_results import Figures, ReplaySummary
 from ltp_switcher.eval.suite.score import Mean
 
 _SIZE_IN: Final = (12.0, 9.0)
@@ -26,7 +27,7 @@ def tables(figures: Figures) -> Iterator[Table]:
         yield _replay(figures.reference, figures.replay)
 
 
-def _table(title: str, *heads: str) -> Table:
+def plain_table(title: str, *heads: str) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for number, head in enumerate(heads):
         table.add_column(head, no_wrap=True, justify="right" if number > 1 else "left")
@@ -34,7 +35,7 @@ def _table(title: str, *heads: str) -> Table:
 
 
 def _times(figures: Figures) -> Table:
-    table = _table(
+    table = plain_table(
         f"Completion times, s; over {figures.reference} for the same flow",
         "size", "scheme", "flows", "p50", "p95", "p99", "over", "interval",
     )  # fmt: skip
@@ -48,17 +49,17 @@ def _times(figures: Figures) -> Table:
 
 
 def _rewards(figures: Figures) -> Table:
-    table = _table(
+    table = plain_table(
         f"Rewards over those of {figures.reference}",
         "path", "best arm", *figures.schemes,
     )  # fmt: skip
     for path in figures.traffics.paths:
-        values = (_number(math.exp(of.value[path])) for of in figures.schemes.values())
+        values = (number(math.exp(of.value[path])) for of in figures.schemes.values())
         table.add_row(path, figures.oracle.get(path, "-"), *values)
     table.add_row("all, geometric mean", "", *(_mean(of.reward)[0] for of in figures.schemes.values()))
     table.add_row("interval", "", *(_mean(of.reward)[1] for of in figures.schemes.values()))
-    table.add_row("retransmits", "", *(_number(of.retransmits, "%") for of in figures.schemes.values()))
-    table.add_row("RTT, ms", "", *(_number(of.rtt_ms, "ms") for of in figures.schemes.values()))
+    table.add_row("retransmits", "", *(number(of.retransmits, "%") for of in figures.schemes.values()))
+    table.add_row("RTT, ms", "", *(number(of.rtt_ms, "ms") for of in figures.schemes.values()))
     table.add_row("unfinished", "", *(str(of.unfinished) for of in figures.schemes.values()))
     table.add_row("not told of", "", *(str(of.untold) for of in figures.schemes.values()))
     return table
@@ -66,7 +67,7 @@ def _rewards(figures: Figures) -> Table:
 
 def _replay(reference: str, replay: ReplaySummary) -> Table:
     least = min(count for path in replay.paths for count in replay.visits[path].values())
-    table = _table(
+    table = plain_table(
         f"Replays of the learner on these runs, over {reference}; {len(replay.paths)} paths with enough "
         f"visits, {least} or more of each scheme; trials cost at most {replay.ledger_max:.2%} of the "
         f"reward, {replay.worst_path_max:.2%} of a path's",
@@ -90,7 +91,7 @@ def _mean(mean: Mean | None) -> tuple[str, str]:
     return ("-", "") if mean is None else (f"{mean.value:.3f}", f"{mean.low:.3f} to {mean.high:.3f}")
 
 
-def _number(value: float, unit: str = "") -> str:
+def number(value: float, unit: str = "") -> str:
     if math.isnan(value):
         return "-"
     return {"%": f"{value:.2%}", "ms": f"{value:.1f}"}.get(unit, f"{value:.3f}")

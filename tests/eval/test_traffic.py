@@ -23,6 +23,7 @@ from ltp_switcher.eval.lab.run import RunFiles
 from ltp_switcher.eval.lab.script import Place
 from ltp_switcher.eval.lab.traffic import arrivals, path_rates_mbps, places, plan
 from ltp_switcher.eval.report import traffic_results as report
+from ltp_switcher.eval.report.traffic_flows import flows_csv
 from ltp_switcher.eval.report.traffic_tables import draw_traffic, tables
 from ltp_switcher.eval.run import results
 from ltp_switcher.eval.run.completion_times import Completions
@@ -296,7 +297,7 @@ def test_a_scheme_without_outcomes_has_times_alone(tmp_path: Path) -> None:
     assert json.dumps(found.to_dict()).count("bpftune") == 1
     draw_traffic(tmp_path / "traffic.png", found)
     assert (tmp_path / "traffic.png").stat().st_size > 10_000
-    lines = report.flows_csv(traffics).splitlines()
+    lines = flows_csv(traffics).splitlines()
     assert len(lines) == 1 + len(traffics.flows)
     assert lines[0].startswith("scheme,seed,path,at_s,asked_bytes,took_s")
     assert lines[1].startswith("switcher,1,")

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ltp-eval traffic-compare`: schemes or revisions, flow by flow, from folders that `traffic` has written."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from ltp_switcher.errors import ConfigError
+from ltp_switcher.eval.cli.output import json_text
+from ltp_switcher.eval.cli.traffic import is_fixed
+from ltp_switcher.eval.report import traffic_pairs
+from ltp_switcher.eval.report.traffic_flows import read_flows
+from ltp_switcher.eval.report.traffic_pair_tables import pair_tables
+
+
+def compare(options: argparse.Namespace, console: Console, _: Console) -> None:
+    """Compare two sides, and print tables or JSON. Nothing is run."""
+    scheme, over = options.scheme, options.over or options.scheme
+    if not options.against and over == scheme:
+        raise ConfigError(
+            "--against", "", f"folders of another revision, or --over another one than {scheme}"
+        )
+    found = traffic_pairs.compare(
+        _side(options.folders, scheme, options),
+        _side(options.against or options.folders, over, options),
+        options.choose,
+    )
+    if options.json:
+        console.out(json_text(asdict(found)), end="", highlight=False)
+        return
+    seeds = ", ".join(map(str, found.seeds))
+    console.print(f"seeds {seeds}; ours: {scheme} of {_listed(options.folders)}", highlight=False)
+    console.print(f"theirs: {over} of {_listed(options.against or options.folders)}", highlight=False)
+    for table in pair_tables(found):
+        console.print(table, highlight=False)
+
+
+def _side(folders: Sequence[Path], scheme: str, options: argparse.Namespace) -> traffic_pairs.Side:
+    flows = traffic_pairs.narrowed(read_flows(folders), options.paths, options.seeds, options.choose)
+    arms = options.arms or list(filter(is_fixed, flows.schemes))
+    return traffic_pairs.side_of(flows, scheme, arms, options.choose)
+
+
+def _listed(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders))
