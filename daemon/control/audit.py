@@ -23,7 +23,7 @@ from ltp_switcher.files import STATE_MODE
 
 FILE_NAME: Final = "audit.jsonl"
 BYTES_MAX: Final = 4 << 20
-"""Size of a file in bytes. It holds some 15,000 changes of a setting."""
+"""Largest size of the file in bytes. It holds some 15,000 changes of a setting."""
 KEPT: Final = 4
 
 

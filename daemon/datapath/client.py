@@ -406,7 +406,7 @@ class EventStream:
         return self._netlink.fileno()
 
     def close(self) -> None:
-        """Unsubscribe."""
+        """End the subscription, and close the socket."""
         self._netlink.close()
 
     def read(self) -> EventBatch:

@@ -35,7 +35,7 @@ STARTS_MAX: Final = 511
 STARTS_LEN_MAX: Final = 65408
 # Outcomes that may wait for a session.
 OUTCOMES_MAX: Final = 32768
-# The value of 1 where a control's values are fractions.
+# The number that stands for 1 in a control whose values are fractions.
 CONTROL_ONE: Final = 65536
 # Epochs that one step can credit.
 CREDITS_MAX: Final = 4
@@ -53,7 +53,7 @@ GROUP_EVENTS: Final = "events"
 
 
 class ArmId(IntEnum):
-    """The fixed ids, of the kernel's protocols first. A learned arm has an `arm.toml` in `policies/`."""
+    """The ids of arms. The kernel's protocols come first. A learned arm has an `arm.toml` in `policies/`."""
 
     NONE = 0
     CUBIC = 1
@@ -143,7 +143,7 @@ class ResumeMode(IntEnum):
 
 
 class FallbackReason(IntEnum):
-    """Why a flow went to the fallback arm."""
+    """The reason for which a flow went to the fallback arm."""
 
     NONE = 0
     # The daemon was silent for longer than the watchdog's timeout.
@@ -155,7 +155,7 @@ class FallbackReason(IntEnum):
 
 
 class StartCause(IntEnum):
-    """Why a flow began on its first arm."""
+    """The cause of the arm on which a flow began."""
 
     # It is the module's default arm.
     DEFAULT = 0
@@ -168,7 +168,7 @@ class StartCause(IntEnum):
 
 
 class FlowFlags(IntFlag):
-    """How a flow stands."""
+    """Flags of a flow's state."""
 
     # Commands of select leave the flow alone until it is unpinned.
     PINNED = 1
@@ -246,7 +246,7 @@ class ArmAttr(IntEnum):
     NAME = 2
     STATE = 3
     KIND = 4
-    # Why the arm is unavailable or refused.
+    # The reason why the arm is unavailable or refused.
     REASON = 5
 
 

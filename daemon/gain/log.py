@@ -255,7 +255,7 @@ class _File:
 
 
 class DecisionWriter(LogWriter):
-    """Writes the decision log."""
+    """A `LogWriter` for the log of decisions."""
 
     def __init__(self, folder: Path, bytes_max: int, names: Mapping[int, str]) -> None:
         super().__init__(DECISIONS, folder, bytes_max, names)

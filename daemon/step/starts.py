@@ -32,7 +32,7 @@ class StartTable(Protocol):
         ...
 
     def starts(self) -> npt.NDArray[np.void]:
-        """The entries of the table."""
+        """The entries that the module's table has now."""
         ...
 
 

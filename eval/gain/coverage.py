@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the report's 95 % intervals contain the true effect, and how often the report finds an effect.
+"""Measures how often the report's 95 % intervals contain the true effect, and how often the report finds an
+effect.
 
 Every experiment goes through `daemon.gain.report.report`, the code of `ltp-switcher report`.
 """

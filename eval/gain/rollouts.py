@@ -51,7 +51,7 @@ STAGE_MAX_S: Final = 14 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a rollout ended: `done`, `harm`, `undecided`, or `open` if the simulation ended before the
+    """The end of a rollout: `done`, `harm`, `undecided`, or `open` if the simulation ended before the
     rollout.
     """
 

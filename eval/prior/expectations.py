@@ -85,8 +85,8 @@ class Twins:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """How well a model predicts an arm's log reward over `BASELINE`'s on kinds of path that it has not
-    seen.
+    """The quality with which a model predicts an arm's log reward relative to `BASELINE`'s, on unseen kinds
+    of path.
     """
 
     arm: str

@@ -65,7 +65,7 @@ class Speed:
 
 
 def measure_costs(progress: Console, *, kernel: str, use_cache: bool) -> list[Cost]:
-    """Measure each of `ARMS` on the scenario `cost`.
+    """Measure the instructions per packet of each protocol in `ARMS`, on the scenario `cost`.
 
     Raises:
         LabError: the lab failed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the lab and mahimahi agree: the same paths and schemes in both.
+"""Measures how far the lab and mahimahi agree: the same paths and schemes run in both.
 
 A run in the lab is deterministic, so one seed is enough. Mahimahi's runs differ, so they are repeated.
 mm-link sends at whole milliseconds. To separate this difference from all others, the lab also runs a rate in

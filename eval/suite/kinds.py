@@ -24,7 +24,7 @@ from ltp_switcher.eval.suite.paths import FOLDER, KIND_SETS, Draw, Lines, family
 Use = Literal["tuning", "held-out"]
 LIST: Final = FOLDER / "kinds.toml"
 USED_BY: Final[Mapping[str, Use]] = {"tuning-kinds": "tuning", "held-out": "held-out"}
-"""The kinds of each set."""
+"""The use of the kinds in each set: for tuning, or held out."""
 DURATION_S: Final = 40.0
 PATHS: Final = 2
 """Number of paths of each kind."""

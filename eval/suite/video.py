@@ -26,7 +26,7 @@ VIDEO_HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How the video played under a scheme: means over its seeds, units in the names."""
+    """The course of the video under a scheme: means over the seeds, with units in the fields' names."""
 
     startup_s: float
     rebuffer_s: float

@@ -21,7 +21,7 @@ BETA_DELAY: Final = 1e-5 * 1e6
 """β1 of Table 2, converted to seconds, because its value fits RTTs in µs. 10 ms of queueing cost as much as a
 tenth of the link."""
 BETA_LOSS: Final = 5.0
-"""β2 of Table 2."""
+"""Weight β2 of the loss (Table 2)."""
 
 
 def reward(ratio: Floats, queueing_s: Floats, loss: Floats, loss_min: Floats) -> Floats:

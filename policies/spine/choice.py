@@ -35,8 +35,9 @@ largest."""
 UNSTEADY: Final = 5.0
 """Weight of a difference in utilisation: the allowed three points count as a third of an e-fold."""
 SELDOM_S: Final = 1.5
-"""Time in seconds between two runs of the policy generator, on a link of `CHANGING`, that is long enough.
-§7.5.1 has 1.2 s."""
+"""Time in seconds between two runs of the policy generator on a link of `CHANGING`. A time of this length or
+more is good. §7.5.1 has 1.2 s.
+"""
 HASTY: Final = 0.5
 """Weight of each factor e below `SELDOM_S`. Until the trigger settles, it fires at every other interval."""
 

@@ -153,7 +153,7 @@ BAD_INPUT = [
     ("mutant.yaml", "protocol: genetlink", "protocol: raw", ["mutant.yaml.protocol", "'raw'", "genetlink"]),
     ("mutant.yaml", "value: 20", "value: twenty", ["definitions[arms-max].value", "'twenty'", "integer"]),
     ("mutant.yaml", "    value: 65536\n", "", ["definitions[control-one].value", "None", "a number"]),
-    ("mutant.yaml", "    doc: How a flow stands.\n", "", ["definitions[flow-flags].doc", "required"]),
+    ("mutant.yaml", "    doc: Flags of a flow's state.\n", "", ["definitions[flow-flags].doc", "required"]),
     (
         "mutant.yaml",
         "name: starts-max\n",

@@ -102,9 +102,9 @@ class Look(NamedTuple):
     acks: Floats
     """Number of ACKs with an RTT sample."""
     delivered_pkts: Floats
-    """Packets delivered."""
+    """Number of packets that were delivered in the look."""
     lost_pkts: Floats
-    """Packets lost."""
+    """Number of packets that were lost in the look."""
     quiet_lost_pkts: Floats
     """Packets lost while there was no queue."""
     drained: Bools

@@ -21,7 +21,7 @@ States = npt.NDArray[np.intp]
 
 
 class State(IntEnum):
-    """The states of a player."""
+    """The states of a player. A state decides which arm the player's flows run."""
 
     PROBES = 0
     """The probing arm measures a path that is new, or that has changed."""

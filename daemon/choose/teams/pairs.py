@@ -87,7 +87,7 @@ class Pair:
 
 @dataclass(slots=True)
 class Tournament:
-    """The tournament of a prefix."""
+    """The paired tournament under way on a prefix: its terms, its flows, and the values so far."""
 
     prefix: str
     terms: Terms
@@ -102,7 +102,7 @@ class Tournament:
 
     @property
     def progress(self) -> Progress:
-        """The progress of the tournament."""
+        """The number of pairs so far, and the mean log ratio of each arm."""
         judge = self.judge
         if judge is None:
             nothing = dict.fromkeys(self.terms.candidates)
@@ -200,7 +200,7 @@ class Tournaments(SlotArrays):
             self._void(search)
 
     def forget(self) -> None:
-        """Forget all tournaments."""
+        """Forget the tournaments of all prefixes, and let their flows follow the policy again."""
         for prefix in [*self.searches, *self._kept]:
             self.stop(prefix)
 

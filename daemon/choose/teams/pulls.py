@@ -58,7 +58,7 @@ class Search:
 
     @property
     def progress(self) -> Progress:
-        """The progress of the selection."""
+        """The number of pulls so far, and the mean reward of each arm."""
         bandit = self.bandit
         means = {
             arm: float(mean) if pulls else None

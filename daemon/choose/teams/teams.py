@@ -30,7 +30,7 @@ forgotten first.
 """
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
-"""Type of `Chooser.set_pool`."""
+"""The type of a function that sets the pool of open flows; see `Chooser.set_pool`."""
 
 
 class Teams:

@@ -56,7 +56,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The result of a replay."""
+    """The result of a replay: gains and costs by window, and the learner's ledger."""
 
     windows: list[Window]
     ledger: float

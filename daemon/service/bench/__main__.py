@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a step takes: `python -m ltp_switcher.daemon.service.bench --flows 10000`.
+"""Measures how long a step takes: `python -m ltp_switcher.daemon.service.bench --flows 10000`.
 
 The daemon's engine runs whole steps with the policy `rule`, from the request to the learned arms' controls. A
 process at the other end of a socket pair plays the module, and its flows are invented. The measured time is

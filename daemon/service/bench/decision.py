@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a decision takes: `python -m ltp_switcher.daemon.service.bench.decision --flows 1000`.
+"""Measures how long a decision takes: `python -m ltp_switcher.daemon.service.bench.decision --flows 1000`.
 
 Synthetic records pass through the whole decision: features, encoder, R_max, credit, learning and choice.
 """

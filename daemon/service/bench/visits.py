@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long learning from flow to flow takes: `python -m ltp_switcher.daemon.service.bench.visits`.
+"""Measures how long learning from flow to flow takes: `python -m ltp_switcher.daemon.service.bench.visits`.
 
 Once a second the learner takes the outcomes of the flows that ended. A step later it plans for a tenth of the
 prefixes. Here flows end at a fixed rate, each to a random prefix and in a visit of its own. Visits draw their

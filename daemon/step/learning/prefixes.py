@@ -69,7 +69,7 @@ class KnownPrefixes(SlotArrays):
         return int(np.count_nonzero(self.parent[self.numbers()] >= 0))
 
     def numbers(self) -> Ints:
-        """The numbers in use."""
+        """The numbers that prefixes and hosts have now."""
         return np.fromiter(self._number.values(), np.int64, len(self._number))
 
     def find(self, text: str) -> int | None:

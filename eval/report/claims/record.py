@@ -28,7 +28,7 @@ _EXPANDED: Final = 3
 
 
 class Terms(StrEnum):
-    """How a target relates to the paper."""
+    """The relation of a target to the paper."""
 
     PAPER = "paper"
     """The paper's figure, over the paper's range, by the paper's definition."""

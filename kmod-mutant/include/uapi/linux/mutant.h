@@ -40,7 +40,7 @@
 /* Outcomes that may wait for a session. */
 #define MUTANT_OUTCOMES_MAX	32768
 
-/* The value of 1 where a control's values are fractions. */
+/* The number that stands for 1 in a control whose values are fractions. */
 #define MUTANT_CONTROL_ONE	65536
 
 /* Epochs that one step can credit. */
@@ -62,8 +62,8 @@
 #define MUTANT_OUTCOME_ONE	65535
 
 /**
- * enum mutant_arm_id - The fixed ids, of the kernel's protocols first. A learned arm has an
- *	arm.toml in policies/.
+ * enum mutant_arm_id - The ids of arms. The kernel's protocols come first. A learned arm has
+ *	an arm.toml in policies/.
  * @MUTANT_ARM_ID_NONE: none
  * @MUTANT_ARM_ID_CUBIC: cubic
  * @MUTANT_ARM_ID_BBR: bbr
@@ -187,7 +187,7 @@ enum mutant_resume_mode {
 };
 
 /**
- * enum mutant_fallback_reason - Why a flow went to the fallback arm.
+ * enum mutant_fallback_reason - The reason for which a flow went to the fallback arm.
  * @MUTANT_FALLBACK_REASON_NONE: none
  * @MUTANT_FALLBACK_REASON_SILENCE: The daemon was silent for longer than the watchdog's
  *	timeout.
@@ -203,7 +203,7 @@ enum mutant_fallback_reason {
 };
 
 /**
- * enum mutant_start_cause - Why a flow began on its first arm.
+ * enum mutant_start_cause - The cause of the arm on which a flow began.
  * @MUTANT_START_CAUSE_DEFAULT: It is the module's default arm.
  * @MUTANT_START_CAUSE_NAMED: The application named the arm.
  * @MUTANT_START_CAUSE_TABLE: The table of starting arms had it for the destination.
@@ -218,7 +218,7 @@ enum mutant_start_cause {
 };
 
 /**
- * enum mutant_flow_flags - How a flow stands.
+ * enum mutant_flow_flags - Flags of a flow's state.
  * @MUTANT_FLOW_FLAGS_PINNED: Commands of select leave the flow alone until it is unpinned.
  * @MUTANT_FLOW_FLAGS_STEERED: A select reached the flow and its sender has not been silent
  *	since.
@@ -251,7 +251,7 @@ enum mutant_flow_flags {
 /*
  * Attributes of the set arm.
  *
- * MUTANT_A_ARM_REASON: Why the arm is unavailable or refused.
+ * MUTANT_A_ARM_REASON: The reason why the arm is unavailable or refused.
  */
 enum {
 	MUTANT_A_ARM_ID = 1,
