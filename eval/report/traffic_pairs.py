@@ -225,8 +225,8 @@ def compare(ours: Side, theirs: Side, chosen: Sequence[int]) -> Comparison:
     check_same(ours, theirs)
     if not ours.runs:
         raise RefusedError("no flow is left to compare; name more paths or seeds")
-    names = list(dict.fromkeys(path for path, _ in ours.runs))
-    paths = {path: _path_pair(path, ours, theirs) for path in names}
+    # Sorted, so that the bootstrap's draws do not depend on the order of the folders.
+    paths = {path: _path_pair(path, ours, theirs) for path in sorted({path for path, _ in ours.runs})}
     return Comparison(
         ours.scheme,
         theirs.scheme,

@@ -171,7 +171,8 @@ def test_flows_without_an_end_or_a_report_are_counted_and_left_out(
     before.flows["took_s"][8] = 1e-3
     before.flows["rtt_ms"][8] = np.nan
     folders = write(tmp_path / "a", after), write(tmp_path / "b", before)
-    near, far = answer(capsys, folders[0], "--against", folders[1])["paths"].values()
+    found = answer(capsys, folders[0], "--against", folders[1])["paths"]
+    near, far = found["near"], found["far"]
     assert near["unfinished"] == [3, 1]
     assert isinstance(near["sizes"], dict)
     assert near["sizes"]["all"] == pytest.approx({"flows": 5, "valued": 5, "reward": 4.0, "time": 0.5})
@@ -203,8 +204,10 @@ def test_the_oracle_is_chosen_by_some_seeds_and_scored_on_the_others(
         "near": [None, "ltp"], "far": [None, "bbr"]
     }  # fmt: skip
     # With seed 3 the chosen arms have 1 and 2 Mbit/s; the best ones in hindsight would have 2 and 9.
-    times = [of["sizes"]["all"]["time"] for of in found["paths"].values() if isinstance(of["sizes"], dict)]
-    assert times == pytest.approx([1.0, 2.0], abs=1e-5)
+    for path, ratio in (("near", 1.0), ("far", 2.0)):
+        sizes = found["paths"][path]["sizes"]
+        assert isinstance(sizes, dict)
+        assert sizes["all"]["time"] == pytest.approx(ratio, abs=1e-5)
     assert cli.main(["traffic-compare", *command]) == 0
     told = capsys.readouterr().out
     assert re.search(r"far +bbr +0.00% +0.00% +\+0.00 +0 +0", told)
@@ -249,6 +252,17 @@ def test_a_scheme_that_is_no_arm_has_no_part_in_the_choice() -> None:
     read_values(made.flows)
     assert pairs.side_of(made, "oracle", ["ltp", "bbr"], [1]).arms == {"near": "ltp"}
     assert pairs.side_of(made, "oracle", list(logs), [1]).arms == {"near": "bbr"}
+
+
+def test_the_order_of_the_folders_changes_no_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    speeds = {"a": 1.0, "b": 1.5, "c": 2.5, "d": 7.0, "e": 1.1, "f": 0.7, "g": 3.3, "h": 1.9}
+    folders = [
+        write(tmp_path / path, table({("switcher", 1): (mbps,), ("ltp", 1): (1.0,)}, paths=[path]))
+        for path, mbps in speeds.items()
+    ]
+    assert answer(capsys, *folders, "--over", "ltp") == answer(capsys, *folders[::-1], "--over", "ltp")
 
 
 def test_paths_and_seeds_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
