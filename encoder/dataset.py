@@ -25,9 +25,11 @@ SPLITS: Final = ("train", "validation", "test")
 class Sequence:
     """The sequence of steps of one path.
 
-    inputs: float32, shape (steps, inputs), the encoder's inputs. arm: uint8, shape (steps,), id of the arm
-    that was chosen. reward: float32, shape (steps,), normalised reward of that choice, NaN if unknown. fresh:
-    bool, shape (steps,), true at steps that chose an arm anew.
+    Attributes:
+        inputs: the encoder's inputs, float32, shape (steps, inputs).
+        arm: id of the arm that was chosen, uint8, shape (steps,).
+        reward: normalised reward of this choice, float32, shape (steps,); NaN if unknown.
+        fresh: true at steps that chose an arm anew, bool, shape (steps,).
     """
 
     inputs: Float32s

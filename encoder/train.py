@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the encoder: `python -m ltp_switcher.encoder.train --data DIR` (needs the extra `train`).
 
-The GRU reads each path from its beginning, its state carried from chunk to chunk (truncated
-back-propagation). It is fitted to the training paths, stopped by the validation paths and judged once on
-the test paths, none of which it has seen. One thread and fixed seeds: the same data give the same file.
+The GRU reads each path from its beginning, and its state is carried from chunk to chunk (truncated
+back-propagation). It is fitted to the training paths, stopped by the validation paths, and judged once on the
+test paths, which it has not seen. With one thread and fixed seeds, the same data give the same file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ARMS: Final = 21
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hyperparameters, of which the paper gives none.
+    """Hyperparameters. The paper gives none.
 
     `features` is the number of leading inputs; the one-hot code of the arm follows them.
     """

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short tournament of paired measurements, which ends early when the result is clear or out of reach.
+"""A short tournament of paired measurements, which ends early when the result is clear or cannot be reached.
 
-Arm 0 is the incumbent, the arm that runs anyway. A round measures another arm beside it and yields the
+Arm 0 is the incumbent, the arm that runs anyway. A round compares another arm with it, and yields the
 logarithm of the ratio of their rewards, in which a change of the path cancels. Each arm's mean log ratio has
-an interval by Student's t, with one variance for all arms. The tournament ends once the intervals tell the k
-best arms from the others, once each arm is known well enough, or once the rounds are used up. It gives an arm
-up if its remaining rounds could not decide at the variance seen so far.
+an interval by Student's t, with one variance for all arms. The tournament ends once the intervals separate
+the k best arms from the others, once each arm is known well enough, or once the rounds are used up. It gives
+up an arm if the arm's remaining rounds could not decide at the variance seen so far.
 
-The initial order is the incumbent first, then the arms as they were given. An arm passes another one only if
-their intervals are apart. The incumbent starts with a lead of `LEAD`, because a few round trips show neither
-the price of a change nor an arm's rare events. Suppose that the noise of the rewards is normal and equal for
-all arms. Then the probability that a worse arm passes a better one is at most `error`, whatever the variance.
-This bound covers all looks at all arms (Bonferroni).
+The initial order is the incumbent first, then the other arms in the given order. An arm passes another one
+only if their intervals are apart. The incumbent starts with a lead of `LEAD`, because a few round trips show
+neither the price of a change nor an arm's rare events. Suppose that the noise of the rewards is normal and
+equal for all arms. Then the probability that a worse arm passes a better one is at most `error`, for any
+variance. This bound covers all looks at all arms (Bonferroni).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ MOST: Final = 3.0
 
 
 class PairedTournament:
-    """Finds the k best of n arms, numbered 0 to n_arms - 1. This order stands until the intervals prove
+    """Finds the k best of n arms, numbered 0 to n_arms - 1. The initial order stays until the intervals prove
     another.
 
-    Ask `next_arm`, measure the arm that it returns beside arm 0, and hand the log ratio to `observe`. When
-    `next_arm` returns None the team is in `result`. No more than `budget` rounds are asked for.
+    Ask `next_arm`, compare the arm that it returns with arm 0, and pass the log ratio to `observe`. When
+    `next_arm` returns None, the team is in `result`. No more than `budget` rounds are asked for.
 
     Args:
-        n_arms: n.
+        n_arms: number n of arms.
         k: size of the team. With k = n_arms there is nothing to find.
         rounds: largest number of rounds of an arm.
         error: largest probability that a worse arm passes a better one; see the module's text.
@@ -116,12 +116,14 @@ class PairedTournament:
         """Take the log ratio of an arm's reward to arm 0's.
 
         Args:
-            arm: the one that `next_arm` named.
-            log_ratio: clipped to ±`MOST`.
-            weight: information of the round over a whole round's, 0..1; less than 1 for an aborted round.
+            arm: the arm that `next_arm` named.
+            log_ratio: the log ratio; it is clipped to ±`MOST`.
+            weight: information of the round as a share of a whole round's, 0..1; less than 1 for an aborted
+                round.
 
         Raises:
-            InvalidValueError: another arm, a log ratio that is not a number, or a weight outside 0..1.
+            InvalidValueError: the arm is another one, the log ratio is not a number, or the weight is outside
+                0..1.
         """
         wanted = self.next_arm()
         if arm != wanted:

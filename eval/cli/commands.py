@@ -143,25 +143,27 @@ def demonstrate(options: argparse.Namespace, console: Console, progress: Console
 
 
 def cost(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval cost`: the cost of the module per acknowledged packet."""
+    """`ltp-eval cost`: it measures the cost of the module per acknowledged packet."""
     measured = costs.measure_costs(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [one.to_dict() for one in measured], lambda: costs.costs_table(measured))
 
 
 def handover(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval handover`: the gain of a window that fits the path over an unchanged window."""
+    """`ltp-eval handover`: it compares a window that fits the path with an unchanged window,
+    after a switch.
+    """
     gains = handovers.measure_handover(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [gain.to_dict() for gain in gains], lambda: handovers.gains_table(gains))
 
 
 def speed(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval speed`: the lab's speed in virtual seconds per second of wall time."""
+    """`ltp-eval speed`: it measures the lab's speed in virtual seconds per second of wall time."""
     measured = costs.measure_speed(progress, kernel=options.kernel)
     show(options, console, [one.to_dict() for one in measured], lambda: costs.speed_table(measured))
 
 
 def teams(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval teams`: one team selection for each seed, and the arms that the teams share."""
+    """`ltp-eval teams`: it selects one team for each seed, and shows the arms that the teams share."""
     scenario = find_scenario(options.scenario).with_settings(parse_assignments(options.settings))
     if len(options.seeds) < 2:
         raise ConfigError("--seeds", options.seeds, "two or more: teams are compared with each other")
@@ -174,7 +176,7 @@ def teams(options: argparse.Namespace, console: Console, progress: Console) -> N
 
 
 def traces(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """`ltp-eval traces`: fetch the recorded cellular traces where they are missing, and list them."""
+    """`ltp-eval traces`: it fetches the recorded cellular traces if they are missing, and lists them."""
     folder = fetch_traces()
     found, unfit = list_traces(folder)
     show(
@@ -188,7 +190,7 @@ def traces(options: argparse.Namespace, console: Console, _: Console) -> None:
 
 
 def list_names(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """`ltp-eval list`: scenarios, schemes, claims and kernels."""
+    """`ltp-eval list`: it lists scenarios, schemes, claims and kernels."""
     scenarios = bundled_scenarios()
     claims = [claim.name for claim in CLAIMS]
     names = {
@@ -206,7 +208,9 @@ def list_names(options: argparse.Namespace, console: Console, _: Console) -> Non
 
 
 def contexts(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval contexts`: the encoder's contexts on several paths; writes `contexts.json` and a picture."""
+    """`ltp-eval contexts`: it places the encoder's contexts on several paths, and writes `contexts.json` and
+    a picture.
+    """
     scenarios = _unlike(find_scenario(name) for name in options.scenario or CONTEXT_SCENARIOS)
     if len(scenarios) < 2:
         raise ConfigError("scenario", scenarios[0].name, "two scenarios or more, to tell apart")

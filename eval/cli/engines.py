@@ -19,7 +19,8 @@ from ltp_switcher.eval.run.schemes import check_scheme
 
 
 def mahimahi(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """`ltp-eval mahimahi`: unpack mahimahi's shells, and list all that keeps the shells from running here.
+    """`ltp-eval mahimahi`: it unpacks mahimahi's shells, and lists everything that keeps them from running
+    here.
 
     Raises:
         EmulationError: a program or a right is missing.
@@ -44,7 +45,9 @@ def mahimahi(options: argparse.Namespace, console: Console, _: Console) -> None:
 
 
 def agree(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval agree`: the same runs in the lab and through mahimahi; writes `agree.json` and a picture."""
+    """`ltp-eval agree`: it makes the same runs in the lab and through mahimahi, and writes `agree.json` and a
+    picture.
+    """
     scenarios = [find_scenario(name) for name in options.scenario or agreement.SCENARIOS]
     if options.seconds is not None:
         scenarios = [agreement.shortened(scenario, float(options.seconds)) for scenario in scenarios]

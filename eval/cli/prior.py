@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval prior`: how well one look at BBR's start picks the arm, on paths that a model has not seen. The
-look sums up the flow's first seconds.
+"""`ltp-eval prior`: it scores models that pick the arm by one look at BBR's start, on paths that they have
+not seen. The look is the flow's first seconds.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval suite`: all schemes on the paths of a set, and `ltp-eval draw`: a new set."""
+"""`ltp-eval suite` runs all schemes on the paths of a set, and `ltp-eval draw` draws a new set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ltp_switcher.eval.suite.wide import draw_wide
 
 
 def evaluate(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval suite`: make the runs that are missing; write `results.json` and `report.html`."""
+    """`ltp-eval suite`: it makes the runs that are missing, and writes `results.json` and `report.html`."""
     need_pictures()
     from ltp_switcher.eval.suite.page import OVER_HEAD, Origin, Results, barren_text, html, over_rows
     from ltp_switcher.eval.suite.paper_figures import paper_figures
@@ -142,7 +142,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
 
 
 def draw_set(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """`ltp-eval draw`: write the files of a set of paths."""
+    """`ltp-eval draw`: it writes the files of a set of paths."""
     if options.offsets and options.wide:
         raise ConfigError("--wide", options.wide, "nothing with --offsets")
     if options.set and not options.offsets:

@@ -184,8 +184,8 @@ def _text(row: Agreement, of: Estimate) -> str:
 
 
 def draw_agreement(path: Path, rows: Sequence[Agreement]) -> None:
-    """Draw mahimahi's mean relative to the lab's at whole ms, for each measure except loss. A line is its
-    interval.
+    """Draw the ratio of mahimahi's mean to the lab's at whole ms, for each measure except loss. A line shows
+    the ratio's interval.
     """
     from ltp_switcher.eval.report.drawing import GREY, headline, picture
     from ltp_switcher.eval.run.style import colour

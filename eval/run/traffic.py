@@ -33,7 +33,9 @@ WEB_SEARCH: Final = (
     (0, 0.0), (10_000, 0.15), (20_000, 0.2), (30_000, 0.3), (50_000, 0.4), (80_000, 0.53), (200_000, 0.6),
     (1_000_000, 0.7), (2_000_000, 0.8), (5_000_000, 0.9), (10_000_000, 0.97), (30_000_000, 1.0),
 )  # fmt: skip
-"""Points of the distribution: bytes, and the share of the flows that have so many or fewer."""
+"""Points of the distribution: a size in bytes, and the share of the flows that have this size or a smaller
+one.
+"""
 LARGEST_BYTES: Final = WEB_SEARCH[-1][0]
 SLOW_MBPS: Final = 3.0
 SLOW_BYTES: Final = 100_000

@@ -3,7 +3,7 @@
 
 Flows start 30 s apart; the paper has 60 s. The figures cover the time in which all flows send. Jain's index
 is computed in two ways: from the mean throughputs of that time, and as the mean of the index of each second.
-The latter is stricter.
+The second way is stricter.
 """
 
 from __future__ import annotations

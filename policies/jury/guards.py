@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two rules that Jury follows beyond the paper. Its network is trained without them.
 
-Before a standing queue, Jury reacts to losses or yields (`standing`). When a flow's start has filled the
-link, its window becomes the amount that the link holds, and then waits for the echo. Without this rule, the
-window of a flow over a satellite grows 1.9 times before the flow hears of its queue. Then it shrinks by as
-much.
+The first rule: behind another protocol's standing queue, Jury reacts to losses or yields (`standing`). The
+second rule: when a flow's start has filled the link, the flow's window becomes the amount that the link
+holds, and then waits for the echo. Without the second rule, the window of a flow over a satellite grows 1.9
+times before the flow hears of its queue. Then the window shrinks by as much.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 START_ENDS: Final = 1.125
-"""RTT over its minimum at which a flow's start has filled the link. The ratio is HyStart's. HyStart's limits
-are left out, because the RTT of a satellite would reach them by jitter alone."""
+"""Ratio of the RTT to its minimum at which a flow's start has filled the link. The ratio is HyStart's.
+HyStart's limits are left out, because the RTT of a satellite would reach them by jitter alone.
+"""
 
 
 class Guards(SlotArrays):

@@ -2,10 +2,10 @@
 """A flow's share of the bottleneck's bandwidth, estimated from its own probing (Jury Eq. 5).
 
 A flow multiplies its rate by a, and its throughput changes by a factor T. Then the flow holds the share (a -
-T) / (T (a - 1)) of the link: all of it if T stays 1, nearly nothing if T equals a. One sample drowns in
-noise, because a - 1 is 2.5 % at most. So numerators and denominators are averaged apart, since a mean of
-ratios would explode. Each is multiplied by the random direction of the flow's exploration (`probe`), which no
-other flow knows. So common moves of all flows, and changes of the path, average out.
+T) / (T (a - 1)) of the link: all of the link if T stays 1, and nearly nothing if T equals a. One sample
+drowns in noise, because a - 1 is 2.5 % at most. A mean of ratios would explode, so numerators and
+denominators are averaged separately. Each is multiplied by the random direction of the flow's exploration
+(`probe`), which no other flow knows. So common moves of all flows, and changes of the path, average out.
 """
 
 from __future__ import annotations

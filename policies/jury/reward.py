@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jury's reward, Eq. 9, with the sign that the text asks for.
 
-Eq. 9 prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)). That rewards survival, but as a bonus of
-up to β2 r = 5 r, beside which r^ζ hardly counts. That contradicts §3.3, where it is a "penalty term" of which
-smaller flows "incur less". Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)). It has the same
-slope in L, and is 0 where nothing is lost beyond the path's own loss.
+Eq. 9 prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)). This formula rewards survival, but as a
+bonus of up to β2 r = 5 r, beside which r^ζ hardly counts. It contradicts §3.3, where survival is a "penalty
+term" of which smaller flows "incur less". Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)).
+This term has the same slope in L, and is 0 if nothing is lost beyond the path's own loss.
 """
 
 from __future__ import annotations

@@ -36,10 +36,13 @@ takes more, and a flow with nearly none never gives up more. With δ = 0, flows 
 have. N equal flows stand still at μ = -δ (1 - 2 / N), which is possible with a half. With 0.7, more than
 three flows always grew."""
 FEW_PKTS: Final = 8.0
-"""Packets an interval below which the signals say nothing, so the rate grows as fast as it can (§3.4)."""
+"""Number of packets in an interval below which the signals say nothing. The rate then grows as fast as it can
+(§3.4).
+"""
 INFLATED: Final = 2.0
-"""RTT over its minimum above which `FEW_PKTS` does not apply: few packets then mean a slow link, not a young
-flow."""
+"""Ratio of the RTT to its minimum above which `FEW_PKTS` does not apply. Few packets then mean a slow link,
+not a young flow.
+"""
 LOSS_LIMIT: Final = 0.1
 """Share of lost packets above which the rate shrinks as fast as it can. If a queue overflows steadily,
 neither signal changes, and the network cannot see it."""

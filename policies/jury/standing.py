@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for standing queues of other protocols, such as Cubic. The paper has none.
 
-Jury's own flows keep a queue near empty. A queue that has stood for long belongs to another protocol, and an
-answer to its growth only leaves the link to that protocol. As long as it stands, ΔRTT counts as 0, and the
-policy goes by losses.
+Jury's own flows keep a queue near empty. So a queue that has stood for long belongs to another protocol. If
+Jury answered to its growth, Jury would only leave the link to that protocol. As long as the queue stands,
+ΔRTT counts as 0, and the policy goes by losses.
 
-But Jury's flows may hold such a queue themselves, after a competitor has left or where many came at once.
-Then no flow would ever see the queue empty. Cubic's queue falls at every loss and takes seconds to fill
+But Jury's flows may hold such a queue themselves, after a competitor has left or after many flows came at
+once. Then no flow would ever see the queue empty. Cubic's queue falls at every loss and takes seconds to fill
 again. A queue of Jury's flows loses packets and stays full. In that case a flow yields: it gives up about
 half of its window and reacts to ΔRTT again, until the queue has drained. All flows see the same full queue,
 so they yield together.
@@ -23,8 +23,9 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 HIGH: Final = 1.3
-"""RTT over its minimum beyond which there is a queue. With Cubic's queue of 1 BDP, this ratio is never below
-1.4."""
+"""Ratio of the RTT to its minimum beyond which there is a queue. With Cubic's queue of 1 BDP, this ratio is
+never below 1.4.
+"""
 STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
 """Time beyond `HIGH` after which a queue stands, in smallest RTTs and at least `STANDS_S` seconds. Jury's

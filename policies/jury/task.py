@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jury as a learning problem in the simulator. The reward is Eq. 9, summed over a link's agents.
 
-The paper trains each flow on its own reward. Then a flow gains by pushing: its gain is its own, while delay
-and loss are everyone's. The more flows there are, the longer the queue on which none wants to give way. The
-sum over the agents of a link leaves nothing to win from one another. Cubic's flows do not count: with them
-the policy learned to leave the link to Cubic.
+The paper trains each flow on its own reward. Then a flow gains by pushing, because its gain is its own, while
+delay and loss are everyone's. The more flows there are, the longer is the queue on which none wants to give
+way. With the sum over the agents of a link, no agent can win from another one. Cubic's flows do not count:
+with them the policy learned to leave the link to Cubic.
 
 The actor sees changes only, and no critic can predict the reward from these. The reward depends on the queue
-and on the flow's share, and an action's effect depends on the estimate of that share. So the critics see them
-too; only training needs critics.
+and on the flow's share, and an action's effect depends on the estimate of this share. So the critics see
+queue, share and estimate, too. Only training needs critics.
 """
 
 from __future__ import annotations

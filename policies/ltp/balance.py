@@ -2,19 +2,19 @@
 """LTP's more accurate estimator: a particle filter that uses each signal once, beyond §4.
 
 States and steps are the same as in `particles`, which follows the paper's text and trains the policy. The
-ranges of that filter are wide where it knows little. They are wrong where it assumes that the rate of all
-other flows stays the same (O_j). ACK clocks make that rate mirror the own rate, so particles with a wrong
-capacity survive. Here that belief holds for an empty queue only. Each signal has one use:
+ranges of `particles` are wide where it knows little. They are wrong because it assumes that the rate of all
+other flows stays the same (O_j): ACK clocks make that rate mirror the flow's own rate, so particles with a
+wrong capacity survive. Here this assumption holds for an empty queue only. Each signal has one use:
 
-- ΔRTT tells the load of a standing queue (§4: Δt (x + x_o - c) / c). The others' rate follows from it and the
-  own rate. Of a full queue, the loss tells the same (Eq. 3).
+- ΔRTT tells the load of a standing queue (§4: Δt (x + x_o - c) / c). The others' rate follows from this load
+  and the own rate. If the queue is full, the loss tells the same (Eq. 3).
 - The largest throughput is at most the capacity (Eq. 4).
-- Δthr shows that a flow is alone: behind its own queue it is served at the same rate, to the packet,
-  whatever its sending rate.
+- Δthr shows that a flow is alone: behind its own queue it is served at the same rate, to the packet, whatever
+  its sending rate.
 - The RTT above the smallest is queuing delay. If the queue never drained since the flow began, the unseen
   delay is at most as large as the seen delay.
 
-docs/lab-notes/ltp.md compares it with `particles` and CCmatic.
+docs/lab-notes/ltp.md compares this estimator with `particles` and CCmatic.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ FULL: Final = 0.9
 COUNT_PKTS: Final = 1.5
 """Error of a throughput in packets an interval, where Table 4 has 10 %."""
 STEADY: Final = 0.003
-"""Relative change of throughput that happens by itself if flows share the link; half of a rise of the flow's
-rate is added. The fewer packets this change is, the less a constant throughput proves."""
+"""Relative change of throughput that happens by itself if flows share the link. Half of a rise of the flow's
+rate is added to it. If this change is only a few packets, a constant throughput proves less.
+"""
 GROWTH: Final = 0.01
 """Relative growth of the largest throughput above which it cannot be the capacity yet, so nothing is
 filtered."""

@@ -6,14 +6,14 @@ CCmatic reasons over the CCAC model of a path: a link of capacity C behind which
 allows:
 
 - C is at least the amount delivered in any interval, less the amount that D may have squeezed into it.
-- If jitter alone cannot explain the delay, the link was busy all along. Then C is at most the delivered
+- If jitter alone cannot explain the delay, the link was busy all the time. Then C is at most the delivered
   amount, plus the amount that D may have held back.
 - The queuing delay is the RTT above the smallest, less anything up to D.
 
-If beliefs contradict each other, CCmatic gives up the oldest. Here these are the older bounds that the newest
+If beliefs contradict each other, CCmatic gives up the oldest ones: here the older bounds that the newest
 bound contradicts. No open code of CCmatic does estimation alone, so this is a re-implementation from the
-text. LTP's quantities follow from the beliefs: x / c from the rate and the bounds of C (§7.1). x_o / c is
-anything from nothing to the part of the link that the flow leaves.
+text. LTP's quantities follow from the beliefs. x / c follows from the rate and the bounds of C (§7.1). x_o /
+c may be anything from nothing to the part of the link that the flow leaves.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pulses tell a queue of LTP's own from a path that has become longer or slower.
+"""Pulses distinguish a queue of LTP's own from a path that has become longer or slower.
 
-The policy compares the RTT with the least one, and the throughput with the largest one. After a change of the
-path these two are wrong for good. A packet takes longer on the wire of a slower link, and a satellite hands
-over to a longer way. The policy takes that for a queue, and where it seems to be two to four milliseconds
-long, it gives up half of the link. The throughput of a faster link keeps a slower one's buffer full.
+The policy compares the RTT with the least RTT, and the throughput with the largest throughput. After a change
+of the path these two references stay wrong. A packet takes longer on the wire of a slower link, and a
+satellite hands over to a longer way. The policy takes this for a queue. If the queue seems to be two to four
+milliseconds long, the policy gives up half of the link. After a fall of the rate, the throughput of the
+faster link keeps the slower link's buffer full.
 
-An RTT alone does not tell. So in a pulse the window changes by a quarter for two round trips, and the
-throughput and the RTT show who shares the path:
+An RTT alone does not tell the two cases apart. So in a pulse the window changes by a quarter for two round
+trips, and the throughput and the RTT show who shares the path:
 
-- The throughput follows the window. The flow has no queue, or a small part of it, and the least RTT begins
-  anew.
-- The RTT follows the window. The flow is alone, and its queue stands. Where this queue is long, the largest
-  throughput is the one that the path has now.
-- Each follows a little. Another flow shares the queue, and the policy was trained for that.
+- The throughput follows the window. The flow has no queue, or a small part of it, and the least RTT is
+  measured anew.
+- The RTT follows the window. The flow is alone, and its queue stands. If this queue is long, the present
+  throughput becomes the largest throughput.
+- Each follows a little. Another flow shares the queue, and the policy was trained for this case.
 
-A long queue is asked with a smaller window, which loses no packet. A short one is asked with a larger window,
-which leaves no link idle. The paper (§4) has no pulses.
+A pulse for a long queue makes the window smaller, which loses no packet. A pulse for a short queue makes it
+larger, which leaves no link idle. The paper (§4) has no pulses.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 CHANGE: Final = 1.25
-"""Ratio of the two windows in and before a pulse, the larger over the smaller."""
+"""Ratio of the larger to the smaller one of two windows: the window in a pulse, and the window before it."""
 CHANGE_LEAST_PKTS: Final = 1.0
 FOLLOWS: Final = 0.5
 """A measure (throughput or RTT) follows the window if it changes by at least this share of the window's
@@ -43,13 +44,16 @@ STAYS: Final = 0.35
 DOUBT_S: Final = 0.001
 """RTT above the least RTT, in seconds, at which the policy begins to give up some of its window."""
 LOW_SHARE: Final = 0.85
-"""Share of the largest throughput below which it seems that others are on the path."""
+"""Below this share of the largest throughput, other flows seem to be on the path."""
 LONG_SHARE: Final = 0.5
-"""Queuing delay over the least RTT above which a queue is long: a pulse of a quarter does not empty it."""
+"""Ratio of the queuing delay to the least RTT above which a queue is long. A pulse of a quarter does not
+empty it.
+"""
 WAIT_RTTS: Final = (10.0, 40.0, 160.0)
-"""Round trips between two pulses: at first, the most if the throughput is low, and the most otherwise. The
-wait doubles after a pulse that finds nothing. If the last pulse got no answer, the rate is too unsteady for
-frequent pulses, so the last number applies."""
+"""Three numbers of round trips between two pulses: the first wait, the longest wait if the throughput is low,
+and the longest wait otherwise. The wait doubles after a pulse that finds nothing. If the last pulse got no
+answer, the rate is too unsteady for frequent pulses, so the last number applies.
+"""
 ANSWERS: Final = 0.5
 """A pulse is answered if the shares of throughput and RTT add up to one, give or take this much."""
 WEIGHT: Final = 0.25
@@ -90,8 +94,7 @@ class Pulses(SlotArrays):
         """Process the last echoes. An echo that was processed before is skipped.
 
         Returns:
-            The path's throughput in packets a second where a pulse has just shown it, NaN elsewhere; shape
-            (n,).
+            The path's throughput in packets a second, shape (n,). It is NaN unless a pulse has just shown it.
         """
         echo = interval.echo
         fresh = (echo.index > self._heard_index[slots]) & ~np.isnan(echo.delivered_pps)

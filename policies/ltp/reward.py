@@ -23,9 +23,10 @@ class Weights:
 
     Attributes:
         delay: β_q, for each second of width.
-        rate, others: β_x and β_xo, for each factor e of width.
-        offset: β_r, chosen so that the probe reward is about zero on average (§5); measured on a policy
-            half way through training.
+        rate: β_x, for each factor e of width.
+        others: β_xo, for each factor e of width.
+        offset: β_r. It makes the probe reward about zero on average (§5), as measured on a policy half way
+            through training.
         loss: ζ.
         fairness: β_fair.
         tolerance: β_lat.

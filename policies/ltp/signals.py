@@ -22,8 +22,9 @@ from ltp_switcher.slots import SlotArrays, column
 INTERVAL_S: Final = 0.030
 """Control interval in seconds (Table 4)."""
 ALPHA: Final = 0.025
-"""α, the largest relative change of the window in an interval (Eq. 8). The value is Astraea's, and so is the
-rule."""
+"""α, the largest relative change of the window in an interval (Eq. 8). The value and the rule
+are Astraea's.
+"""
 SWIFT_RTT_S: Final = 0.1
 """RTT in seconds beyond which α shrinks, so that the window changes by at most 9 % in a round trip. The echo
 of an action comes one RTT later. The more actions lie in between, the wider the window swings."""
@@ -118,7 +119,7 @@ class LargestThroughput(SlotArrays):
         """Note how many flows share the path in this interval, shape (n,).
 
         If the number has grown, a flow's largest throughput is scaled down. Otherwise all flows would seem to
-        have lost throughput, and would push on into the queue.
+        have lost throughput, and would push further into the queue.
         """
         before = self._siblings[slots]
         more = siblings > before

@@ -35,16 +35,18 @@ FAIRNESS_WINDOW_S: Final = 1.0
 """Time over which avg_thr of Eq. 14 is averaged, exponentially weighted; the paper leaves it open."""
 DISPLACED_EVERY_S: Final = 4.0
 """Mean time in training, in seconds, after which a flow beside Cubic gets a random window. Otherwise a flow
-that has given way would stay at the smallest window for the rest of the episode. There no action has an
-effect, and nothing is learned."""
+that has given way would stay at the smallest window for the rest of the episode. At that window no action has
+an effect, and nothing is learned.
+"""
 DISPLACED_BY: Final = (-2.5, 0.5)
 """Range of the logarithm of the random window over the fair window."""
 TRUTHS: Final = 9
-"""Number of the true values that no flow can know; they follow the signals. The critics see all of them, and
-the Oracle the first `ORACLE` of them.
+"""Number of the true values that no flow can know. They follow the signals. The critics see all of them, and
+the Oracle sees the first `ORACLE` of them.
 
-Utilisation of the link, queuing delay; then RTT over base RTT, base RTT, window over the fair share of the
-bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is there."""
+The order is: utilisation of the link, queuing delay, RTT over base RTT, base RTT, window over the fair share
+of the bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is present.
+"""
 ORACLE: Final = 2
 """Number of the truths that the Oracle's policy sees (§2.2)."""
 RANGES: Final = 6

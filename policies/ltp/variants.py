@@ -119,9 +119,10 @@ class AstraeaSignals(OrcaSignals):
 
 
 class SageSignals(_Baseline):
-    """Mean, least and largest of six measurements over three windows, and Astraea's seven (Yen et al. 2023).
+    """Mean, least and largest value of six measurements over three windows, and Astraea's seven features (Yen
+    et al. 2023).
 
-    Sage has 69 features; its windows are of 10, 200 and 1000 samples, here of 0.12, 0.5 and 2 s.
+    Sage has 69 features. Its windows have 10, 200 and 1000 samples; here they have 0.12, 0.5 and 2 s.
     """
 
     WINDOWS: Final = (4, 16, 64)
@@ -168,10 +169,10 @@ class Variant:
     """A policy to train.
 
     Attributes:
-        signals: makes its observations.
-        probe: the probe reward counts, as for all but LTP-no-probe: §2.2 and §7.2 compare inputs "using the
-            same reward function".
-        truths: how many values of the truth it sees as well.
+        signals: function that makes the policy's observations.
+        probe: whether the probe reward counts. It does for all policies except LTP-no-probe: §2.2 and §7.2
+            compare inputs "using the same reward function".
+        truths: number of true values that the policy sees, too.
     """
 
     signals: Callable[[], WindowSignals]

@@ -26,11 +26,11 @@ def training_trace() -> TraceArray:
 
 
 def held_out_traces() -> dict[str, TraceArray]:
-    """Return the second halves of the traces by name, the model's first. Without a folder of traces it is the
-    only one.
+    """Return the second halves of the traces by name, the model's first. If there is no folder of traces,
+    only the model's trace is returned.
 
     Raises:
-        ConfigError: a file of the folder is no trace.
+        ConfigError: a file of the folder is not a trace.
     """
     return {name: section(trace, int(trace[-1]) // 2, int(trace[-1])) for name, trace in _traces().items()}
 

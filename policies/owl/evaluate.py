@@ -78,9 +78,7 @@ def one_flow(network: Network) -> list[Figure]:
 
 
 def friendliness(network: Network) -> list[Figure]:
-    """Measure throughput over the throughput of a Cubic flow beside it, at 50 Mbit/s (§VII-D) and 100
-    Mbit/s.
-    """
+    """Measure Owl's throughput relative to a Cubic flow beside it, at 50 Mbit/s (§VII-D) and 100 Mbit/s."""
     rate_mbps, rtt_ms = (axis.reshape(-1) for axis in np.meshgrid((50.0, 100.0), (30.0, 60.0, 120.0)))
     return [
         Figure(

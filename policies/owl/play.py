@@ -72,8 +72,8 @@ def power(totals: Totals) -> Floats:
 def beside_cubic(
     network: Network, rate_mbps: Floats, rtt_ms: Floats, agents: Agents = SimulatedAgent.at_bottleneck
 ) -> Floats:
-    """Return throughput over the throughput of a Cubic flow beside it, on links with buffers of 1 BDP, shape
-    (n,).
+    """Return Owl's throughput relative to a Cubic flow beside it, on links with buffers of 1
+    BDP, shape (n,).
     """
     paths = replace(
         Paths.uniform(len(rtt_ms) * REPEATS),

@@ -30,11 +30,13 @@ WINDOW_MAX: Final = 1e6
 SLOW_START_BELOW: Final = 40.0
 """Window in packets below which a flow begins with slow start."""
 RTT_MAX: Final = 2.5
-"""RTT over the flow's least RTT beyond which the window shrinks as fast as Eq. 6 can. In training, windows
-end at 4 bandwidth-delay products (`LIMIT_BDP`). When a cellular link slows down, the same window makes a
-longer queue, and the untrained network would keep it. A drop-tail queue of 1 BDP stays below this limit."""
+"""Ratio of the RTT to the flow's least RTT beyond which the window shrinks as fast as Eq. 6 can. In training,
+windows end at 4 bandwidth-delay products (`LIMIT_BDP`). When a cellular link slows down, the same window
+makes a longer queue, and the untrained network would keep it. A drop-tail queue of 1 BDP stays below this
+limit.
+"""
 LOSS_MAX: Final = 0.3
-"""1 - δ of Owl-Loss: by Eq. 9 and 10, the limit of the loss as the number of Owl-Loss senders grows."""
+"""The limit of the loss as the number of Owl-Loss senders grows. By Eq. 9 and 10 it is 1 - δ of Owl-Loss."""
 LOSS_MEMORY_S: Final = 3.0
 """Time constant of the averaged share of lost packets, in seconds."""
 UNHEARD_RTT_S: Final = 1.0

@@ -92,11 +92,12 @@ class SimulatedAgent:
 
 
 class LinkTruth:
-    """The quantities of Owl's Eq. 7 at the bottleneck, at the time of the action, not one round trip later.
+    """The quantities of Owl's Eq. 7 at the bottleneck, at the time of the action instead of one round trip
+    later.
 
     A discount of 0.93 looks 14 intervals ahead (Table II). Behind a queue of half a second, the feedback on
-    an action comes later. Trained on this feedback, Owl never drains the queues that it has built. So the
-    reward is the same utility, computed at the time at which an action causes it.
+    an action comes later. If Owl is trained on this feedback, it never drains the queues that it has built.
+    So the reward is the same utility, computed at the time at which an action causes it.
 
     Args:
         simulator: the simulator at the start of an episode.

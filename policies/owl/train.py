@@ -61,13 +61,15 @@ BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.
 """Rate (Mbit/s) and RTT (ms) of the links beside Cubic on which weights are chosen. `evaluate` uses other
 links."""
 UNFRIENDLY: Final = 0.5
-"""Weight in the choice of weights of a factor e between the throughputs of Owl and Cubic. Between episodes
-friendliness changes by a factor of 3 while the reward hardly changes, because Eq. 7 does not reward it."""
+"""Weight of a factor e between the throughputs of Owl and Cubic, when weights are chosen. From episode to
+episode friendliness changes by a factor of 3 while the reward hardly changes, because Eq. 7 does not reward
+friendliness.
+"""
 
 
 def friendliness(network: Network) -> float:
-    """Score how near Owl's throughput is to Cubic's beside it, with the network known and hidden: 0 if equal,
-    else negative.
+    """Score how near Owl's throughput is to Cubic's beside it, with the network known and hidden. The score
+    is 0 if they are equal, and negative otherwise.
     """
     rate_mbps, rtt_ms = BESIDE_CUBIC
     ratios = [
@@ -78,8 +80,8 @@ def friendliness(network: Network) -> float:
 
 
 def equilibrium(network: Network) -> float:
-    """Score how near two and three flows are to Eq. 9: 0 if they meet it, else negative. `evaluate` uses
-    other links.
+    """Score how near two and three flows are to Eq. 9. The score is 0 if they meet it, and negative
+    otherwise. `evaluate` uses other links.
     """
     return -float(
         np.mean([from_equilibrium(network, count, rate_mbps=60.0, rtt_ms=40.0) for count in (2, 3)])

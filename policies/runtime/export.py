@@ -75,7 +75,8 @@ def load(path: Path) -> tuple[dict[str, Network], dict[str, object]]:
     """Read a file that `save` wrote, and return the networks by name and the card.
 
     Raises:
-        ArtifactError: it is missing, corrupt, of another version, or its weights do not fit its layers.
+        ArtifactError: the file is missing, corrupt or of another version, or its weights do not fit its
+            layers.
     """
     ours = path.resolve().parent.parent == Path(__file__).resolve().parents[1]
     remedy = (

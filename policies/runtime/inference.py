@@ -55,8 +55,9 @@ class Network:
     """Layers that are applied in order. The caller keeps the state of the flows, shape (n, state_size).
 
     Args:
-        layers: from input to output.
-        arrays: "0.weight", "0.bias", … by the layer's number and `Layer.parameters`; PyTorch's layout.
+        layers: the layers from input to output.
+        arrays: "0.weight", "0.bias" and so on, by the layer's number and `Layer.parameters`, in PyTorch's
+            layout.
 
     Raises:
         ArtifactError: an array is missing or has the wrong shape.

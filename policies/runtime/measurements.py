@@ -27,8 +27,8 @@ answers the ACK."""
 
 @dataclass(frozen=True)
 class Echo:
-    """Fate of the packets that each flow sent in one interval. Shapes are as in `Interval`; NaN is unknown
-    yet.
+    """Fate of the packets that each flow sent in one interval. Shapes are as in `Interval`; NaN stands for a
+    value that is not known yet.
     """
 
     index: Floats
@@ -75,7 +75,7 @@ class Interval:
     in_flight_pkts: Floats
     echo: Echo
     previous_echo: Echo
-    """The echo before `echo`."""
+    """The echo that came before `echo`."""
 
     @property
     def delivered_pps(self) -> Floats:

@@ -2,9 +2,9 @@
 """The bottleneck: a drop-tail FIFO in front of a link of varying rate, for all environments at once.
 
 Packets are a fluid, but a loss is always a whole packet. The offered, dropped and served amounts are kept as
-cumulative curves over ticks. Fluid that leaves the queue now arrived when the curve of arrivals had the
-present height of the curve of departures. This arrival time gives each flow's share of the departures, the
-losses and the RTT. It is exact however the rate changed in between.
+cumulative curves over ticks. Fluid that leaves the queue now arrived at the time when the curve of arrivals
+had the present height of the curve of departures. This arrival time gives each flow's share of the
+departures, the losses and the RTT. It is exact for any change of the rate in between.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ class Ring:
 class Bottleneck:
     """The queues of E links that F flows each share.
 
-    Attributes, in packets: `queued` (E,), `offered` (F, E) and `dropped` (F, E), the latter two since the
-    start; `departed` (E,) likewise.
+    `queued` has the packets in each queue, shape (E,). `offered` and `dropped` have packets since the start,
+    shape (F, E), and so has `departed`, shape (E,).
 
     Args:
         flows: F.
         buffer_pkts: room of each queue, shape (E,).
-        history: ticks for which the curves are kept: more than the longest RTT with a queue that is over its
-            buffer by `most_over`.
-        rng: draws which packets are lost.
+        history: number of ticks for which the curves are kept. It is more than the longest RTT with a queue
+            that exceeds its buffer by `most_over`.
+        rng: generator that draws which packets are lost.
     """
 
     def __init__(self, flows: int, buffer_pkts: Floats, history: int, rng: np.random.Generator) -> None:
@@ -159,12 +159,14 @@ class Bottleneck:
         return fraction
 
     def position(self, now: int, ticks: Ints) -> Floats:
-        """Return the tick at which the fluid came in that left the queue at `ticks`, shape (F, E)."""
+        """Return the tick at which the fluid that left the queue at `ticks` had come in, shape (F, E)."""
         ring = self._position_ring
         return ring.at(ring.index(ticks, now, self._environment))
 
     def curves(self, now: int, position: Floats) -> tuple[Floats, Floats]:
-        """Return the packets that each flow had offered, and lost, up to a position; shape (F, E) each."""
+        """Return the packets that each flow had offered, and the packets that it had lost, up to a position.
+        Both have the shape (F, E).
+        """
         whole = position.astype(np.int64)
         fraction = position - whole
         index = self._offered_ring.index(whole, now, self._all)
@@ -180,6 +182,6 @@ def most_over(flows: int) -> float:
 
 
 def check_history(history: int, flows: int, environments: int) -> int | None:
-    """Return the bytes that the curves would need if that exceeds the simulator's limit, else None."""
+    """Return the bytes that the curves would need; None if they fit the simulator's limit."""
     needed = 8 * history * environments * (2 * flows + 2)
     return needed if needed > _HISTORY_LIMIT_BYTES else None

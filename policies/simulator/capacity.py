@@ -10,7 +10,7 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Paths
 
 
 class Capacity:
-    """The links' properties over time, shape (E,) each: `rtt_s`, `loss`. Call `advance` once a tick."""
+    """The links' properties over time: `rtt_s` and `loss`, each of shape (E,). Call `advance` once a tick."""
 
     def __init__(self, paths: Paths, tick_s: float) -> None:
         self._tick_s = tick_s

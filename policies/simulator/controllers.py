@@ -20,7 +20,7 @@ INITIAL_WINDOW: Final = 10.0
 
 @dataclass(frozen=True)
 class Feedback:
-    """A sender's feedback of one tick, shape (rows, E) each, in packets and seconds."""
+    """A sender's feedback of one tick, in packets and seconds. Every array has the shape (rows, E)."""
 
     now_s: float
     tick_s: float
@@ -31,9 +31,9 @@ class Feedback:
     """Smallest RTT of the flow so far in seconds, infinite before the first sample."""
     in_flight: Floats
     resolved: Floats
-    """Packets acknowledged or known lost since the start."""
+    """Number of packets that were acknowledged or known lost since the start."""
     sent: Floats
-    """Packets sent since the start."""
+    """Number of packets that were sent since the start."""
 
 
 class Controller(Protocol):
@@ -69,7 +69,7 @@ class LossEvents:
 
 
 class FixedRate:
-    """Sends at a constant rate, whatever happens. `rate_pps` has shape (rows, E)."""
+    """Sends at a constant rate, whatever happens. `rate_pps` has the shape (rows, E)."""
 
     def __init__(self, rate_pps: Floats) -> None:
         self.window = np.full(rate_pps.shape, np.inf)
@@ -82,7 +82,7 @@ class FixedRate:
 class Window:
     """A window that a policy sets, paced at window / RTT (LTP §5, Jury Eq. 8, Owl).
 
-    `act` is called once an interval; between two calls the window stands still.
+    `act` is called once in each interval. Between two calls the window does not change.
     """
 
     def __init__(self, shape: tuple[int, int], rtt_s: Floats) -> None:
@@ -90,8 +90,8 @@ class Window:
         self.pace = self.window / rtt_s
 
     def act(self, window: Floats, rtt_s: Floats, limits: tuple[float, float]) -> None:
-        """Set the windows in packets, shape (rows, E), clipped to `limits`. The pace is window over the given
-        RTT.
+        """Set the windows in packets, shape (rows, E), clipped to `limits`. The pace is the window divided by
+        the given RTT.
         """
         np.clip(window, *limits, out=self.window)
         np.divide(self.window, rtt_s, out=self.pace)
@@ -103,9 +103,9 @@ class Window:
 class Aimd:
     """Spine's executor: per-ACK AIMD with four parameters (Spine Eq. 3 to 5) and its slow start (§3.3).
 
-    `parameters` has shape (4, rows, E): alpha_thr and alpha_lat in packets an ACK (0 to 0.5), alpha_tol
-    (0 to 2) and alpha_loss (0 to 1). Set them in place. They start at Reno-like values, which only serve
-    until the first ones arrive.
+    `parameters` has the shape (4, rows, E): alpha_thr and alpha_lat in packets per ACK (0 to 0.5), alpha_tol
+    (0 to 2) and alpha_loss (0 to 1). Set them in place. They start at values like Reno's, which only serve
+    until a policy sets others.
     """
 
     START: Final = (0.1, 0.1, 0.5, 0.7)

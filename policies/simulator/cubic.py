@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cubic (RFC 9438) as Linux runs it: fast convergence, Reno-friendly region, HyStart, PRR."""
+"""Cubic (RFC 9438) as Linux runs it, with fast convergence, Reno-friendly region, HyStart and PRR."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Cubic:
         self._hystart = _HyStart(shape)
 
     def on_feedback(self, feedback: Feedback) -> None:
-        """Grow by the ACKs of the tick, back off at a loss event."""
+        """Grow by the ACKs of the tick, and back off at a loss event."""
         recovering = self._events.recovering
         in_slow_start = self._cwnd < self._threshold
         if in_slow_start.any():

@@ -34,7 +34,8 @@ _DIGITS_MAX: Final = 12
 
 
 def read_trace(path: Path) -> TraceArray:
-    """Read a mahimahi trace: one whole number of ms a line, ascending, the last more than 0.
+    """Read a mahimahi trace. Each line is a whole number of ms. The numbers ascend, and the last one is above
+    0.
 
     Raises:
         ConfigError: the file cannot be read, breaks this form, or has other times than ms since its start;
@@ -70,13 +71,13 @@ def read_trace(path: Path) -> TraceArray:
 
 
 def model_trace() -> TraceArray:
-    """Return the LTE-like trace, always the same.
+    """Return the LTE-like trace. It is the same at every call.
 
-    The logarithm of the rate is a first-order autoregression in steps of 20 ms with a memory of 2 s
-    around a median of 10 Mbit/s, standard deviation 0.7; now and then the link is silent for a
-    quarter of a second on average (handover); opportunities fall into each ms as a Poisson process.
-    The form is that of the Sprout paper's model (Winstein et al., NSDI 2013, §3: a rate that wanders,
-    outages, Poisson deliveries); the numbers are ours, of the order of what that paper shows for LTE.
+    The logarithm of the rate is a first-order autoregression in steps of 20 ms. It has a memory of 2 s, a
+    median of 10 Mbit/s, and a standard deviation of 0.7. Now and then the link is silent for a quarter of a
+    second on average (handover). Opportunities fall into each ms as a Poisson process. The form is the Sprout
+    paper's model (Winstein et al., NSDI 2013, §3): a rate that wanders, outages, and Poisson deliveries. The
+    numbers are this project's; they have the size of the numbers in that paper for LTE.
     """
     rng = np.random.default_rng(MODEL_SEED)
     steps = MODEL_DURATION_MS // _MODEL_STEP_MS
@@ -102,7 +103,7 @@ def mean_rate_mbps(trace: TraceArray) -> float:
 
 
 def traces_folder() -> Path:
-    """Folder of recorded traces: `$LTP_TRACES`, else the one in the cache that `make traces` fills."""
+    """Folder of recorded traces: `$LTP_TRACES`, or else the folder in the cache that `make traces` fills."""
     return Path(os.environ.get("LTP_TRACES") or cache_dir() / "traces")
 
 

@@ -44,13 +44,13 @@ def directed(
 
     Args:
         simulator: a new simulator, whose interval is the arm's.
-        arm: directs all links' flows in one batch.
-        duration_s: a whole number of intervals.
-        before: called with each interval before the arm sees it.
+        arm: arm that directs all links' flows in one batch.
+        duration_s: length of the run in seconds, a whole number of intervals.
+        before: function that takes each interval before the arm sees it.
 
     Yields:
-        each interval, and the parameters that the arm set upon it, shape (agents * E, parameters): NaN where
-        it left what there was, none at all without an arm.
+        Each interval, and the parameters that the arm set after it, shape (agents * E, parameters). A
+        parameter is NaN if the arm left it unchanged. Without an arm there are no parameters.
     """
     parameters: Floats = np.zeros((0, 0))
     slots = np.arange(simulator.agents * simulator.paths.count)

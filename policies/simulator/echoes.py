@@ -14,8 +14,8 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo
 class EchoTracker:
     """Cuts the curve of acknowledgements at the ends of the sending intervals.
 
-    Where an interval's last packet is acknowledged between two ticks, the curves are interpolated: with
-    30 ticks to an interval, whole ticks would put 3 % of noise on every rate.
+    If an interval's last packet is acknowledged between two ticks, the curves are interpolated. With 30 ticks
+    in an interval, whole ticks would put 3 % of noise on every rate.
 
     A flow's flat index is its place in the row-major (F, E). Echoes later than `longest_rtt_s` are left out.
     """
@@ -42,7 +42,9 @@ class EchoTracker:
         return self._closed - 1
 
     def close(self, sent: Floats) -> None:
-        """End an interval; `sent` says how many packets each flow had sent by then, shape (F, E)."""
+        """End an interval. `sent` has the number of packets that each flow had sent by its
+        end, shape (F, E).
+        """
         bound = sent.reshape(-1)
         self._bounds[self._closed % len(self._bounds)] = bound
         np.copyto(self._next, bound, where=self._awaited == self._closed)
@@ -109,7 +111,7 @@ class EchoTracker:
         self._last[:, hit] = np.stack(echo)
 
     def echoes(self) -> tuple[Echo, Echo]:
-        """Return the last echo and the echo before it, shape (F, E) each."""
+        """Return the last echo and the echo before it. The arrays of both have the shape (F, E)."""
         return (
             Echo(*self._last.reshape(-1, *self._shape).copy()),
             Echo(*self._before.reshape(-1, *self._shape).copy()),

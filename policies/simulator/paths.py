@@ -17,7 +17,7 @@ from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.errors import InvalidValueError
 
 PACKET_BYTES: Final = 1500
-"""Size of a packet on the wire, which converts rates in Mbit/s (10^6 bit/s) to packets a second."""
+"""Size in bytes of a packet on the wire. It converts rates in Mbit/s (10^6 bit/s) to packets a second."""
 PPS_PER_MBPS: Final = 1e6 / 8 / PACKET_BYTES
 """Packets a second at 1 Mbit/s."""
 NEVER: Final = np.inf
@@ -25,9 +25,11 @@ NEVER: Final = np.inf
 
 @dataclass(frozen=True)
 class Steps:
-    """Changes of the links, shape (S, E) each: at `at_s`, the values that are not NaN become true.
+    """Changes of the links. Every array has the shape (S, E). At `at_s`, the values that are not NaN take
+    effect.
 
-    A link with fewer than S changes has `at_s` infinite in the rest. Per link, `at_s` ascends.
+    A link with fewer than S changes has an infinite `at_s` in the remaining rows. For each link, `at_s`
+    ascends.
     """
 
     at_s: Floats
@@ -38,13 +40,13 @@ class Steps:
 
 @dataclass(frozen=True)
 class Paths:
-    """The bottleneck links, shape (E,) each.
+    """The bottleneck links. Every array has the shape (E,).
 
-    A link has a constant `rate_mbps`, or plays the mahimahi trace `traces[trace]` in a circle from
-    `trace_start_ms` on (`trace` is -1 without one). A trace is the sorted times in ms at which the link can
-    send one packet, the last of them its period. `loss` is random loss in the data direction ahead of the
-    queue, 0 to 1; `jitter_ms` j shifts the delay of each flow by a value drawn uniformly from ±j every
-    10 ms, without reordering.
+    A link has a constant `rate_mbps`, or repeats the mahimahi trace `traces[trace]` from `trace_start_ms` on
+    (`trace` is -1 without a trace). A trace has the sorted times in ms at which the link can send one packet.
+    The last of these times is its period. `loss` is random loss in the data direction ahead of the queue, 0
+    to 1. `jitter_ms` is j: every 10 ms the delay of each flow is shifted by a value drawn uniformly from ±j,
+    without reordering.
 
     Raises:
         InvalidValueError: a value is out of range, or shapes differ.
@@ -103,9 +105,10 @@ class Paths:
 
 @dataclass(frozen=True)
 class Flows:
-    """The flows of all links, shape (F, E) each. A slot whose `start_s` is infinite stays empty.
+    """The flows of all links. Every array has the shape (F, E). A slot whose `start_s` is infinite stays
+    empty.
 
-    `rtt_ms` is a flow's base RTT, NaN where it is the link's; `rate_mbps` matters to fixed-rate flows alone.
+    `rtt_ms` is a flow's base RTT; NaN stands for the link's. `rate_mbps` matters only to fixed-rate flows.
 
     Raises:
         InvalidValueError: a value is out of range, or shapes differ.

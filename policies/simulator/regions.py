@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training regions: the ranges from which the papers draw their links, and how a batch is drawn."""
+"""Training regions: the ranges from which the papers draw their links, and the function that
+draws a batch.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,12 @@ Range = tuple[float, float]
 class Region:
     """Ranges of a link's properties, from which each property is drawn uniformly.
 
-    `rtt_ms` is the base round trip. `flows` counts all flows of a link, `cubic_share` of the links' other
-    flows run Cubic (the papers: "controlled by either Cubic or LTP"). Each flow's own base RTT is the link's
-    times 1 to 1 + `rtt_spread`. The first flow starts at once, the others within `start_within` of the
-    episode. If `buffer_pkts` is given, the buffer is drawn log-uniformly from it, and `buffer_bdp` does not
-    count. The share `trace_share` of the links play one of `traces` from a random position on.
+    `rtt_ms` is the base round trip. `flows` counts all flows of a link. A share `cubic_share` of the links'
+    other flows run Cubic (the papers: "controlled by either Cubic or LTP"). Each flow's own base RTT is the
+    link's times 1 to 1 + `rtt_spread`. The first flow starts at once, and the others start within the share
+    `start_within` of the episode. If `buffer_pkts` is given, the buffer is drawn log-uniformly from it, and
+    `buffer_bdp` does not count. The share `trace_share` of the links play one of `traces` from a random
+    position on.
     """
 
     rate_mbps: Range
@@ -60,8 +63,8 @@ def draw(
 ) -> tuple[Paths, Flows]:
     """Draw the links and flows of one episode.
 
-    A link has at least one flow of the policy (the roster's `agents` rows); slots beyond the drawn number of
-    flows stay empty, and where the roster has too few slots of a kind, the other takes over.
+    A link has at least one flow of the policy (the roster's `agents` rows). Slots beyond the drawn number of
+    flows stay empty. If the roster has too few slots of one kind, slots of the other kind take over.
 
     Raises:
         InvalidValueError: the roster has no slot for the policy, or too few slots for `region.flows`.
@@ -125,7 +128,8 @@ def draw_mixed(
     """Draw as `draw` does, with equally many links from each region, in the order of the regions.
 
     Raises:
-        InvalidValueError: as `draw`; the links cannot be divided by the regions.
+        InvalidValueError: the roster does not fit, as for `draw`, or the links cannot be divided by the
+            regions.
     """
     if len(regions) == 1:
         return draw(regions[0], roster, environments, duration_s, rng)

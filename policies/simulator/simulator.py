@@ -2,12 +2,12 @@
 """The simulator: senders, bottlenecks and the way back, tick by tick, for all environments at once.
 
 Time is cut into ticks of 1 ms. In each tick a sender hears of the fluid that left the queue one propagation
-delay ago. Its controller moves window and pacing rate, and the sender sends as much as these allow. Then the
-link queues, drops and serves. All propagation delay lies behind the queue; for a closed loop its place makes
-no difference. So an action is at the queue at once, and the sender hears of it one RTT later.
+delay ago. Its controller changes window and pacing rate, and the sender sends as much as these allow. Then
+the link queues, drops and serves. All propagation delay lies behind the queue; for a closed loop its place
+makes no difference. So an action is at the queue at once, and the sender hears of it one RTT later.
 
-Base RTTs are whole ticks (rounded). A measured RTT is propagation, queueing and the time that the link
-takes to put one packet on the wire; the loop itself leaves out that last part.
+Base RTTs are rounded to whole ticks. A measured RTT is the sum of propagation, queueing, and the time that
+the link takes to put one packet on the wire. The loop itself leaves out this last part.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WINDOW_LIMITS: Final = (2.0, 1e6)
 
 @dataclass(frozen=True)
 class SimulatedInterval(Interval):
-    """An interval with additional truths that no sender sees, shape (E,) each."""
+    """An interval with additional truths that no sender sees. Each of them has the shape (E,)."""
 
     queued_pkts: Floats
     """Packets in the bottleneck's queue at the end of the interval."""
@@ -46,8 +46,8 @@ class SimulatedInterval(Interval):
 class Roster:
     """Number of flow slots of each link for each controller, in the order of the rows.
 
-    Of the Cubic rows, the first `learned_cubic` have their β and C set by a policy (Spine §7.5.2); a roster
-    with such rows has no other learned ones.
+    A policy sets β and C of the first `learned_cubic` Cubic rows (Spine §7.5.2). A roster with such rows has
+    no other learned rows.
 
     Raises:
         InvalidValueError: `learned_cubic` does not fit the other numbers.
@@ -79,14 +79,14 @@ class Simulator:
     """E links with the flows of a roster, from time 0 on.
 
     The rows of `Flows` are, in order, the window-controlled, the AIMD, the Cubic and the fixed-rate slots.
-    `window`, `aimd` and `cubic` are these controllers; set windows with `set_window`, the parameters of the
-    others in place, between two calls of `step`. `bottleneck` holds the truth that no sender sees; of
-    the rows, the first `agents` are a policy's.
+    `window`, `aimd` and `cubic` are these controllers. Between two calls of `step`, set windows with
+    `set_window`, and the parameters of the other controllers in place. `bottleneck` holds the truth that no
+    sender sees. The first `agents` rows belong to a policy.
 
     Args:
         paths: the links.
-        flows: shape (F, E), F the roster's count.
-        roster: who controls which rows.
+        flows: the flows, shape (F, E), F the roster's count.
+        roster: the controllers of the rows.
         seed: seed of the losses and the jitter; equal arguments give equal runs.
         interval_s: time that `step` advances, in seconds: a whole number of ticks.
         tick_s: length of a tick in seconds.

@@ -25,8 +25,8 @@ Actions = Float32s | Ints
 class Task(Protocol):
     """A policy's learning problem in the simulator. The policy controls the roster's first `agents` rows.
 
-    Arrays of agents have shape (agents * E, ...), row-major as (agents, E): reshape, never transpose.
-    The task keeps what it must remember from interval to interval; `begin` resets it.
+    Arrays of agents have the shape (agents * E, ...), row-major as (agents, E): reshape them, and never
+    transpose them. The task has a memory from interval to interval, which `begin` resets.
     """
 
     observation_size: int
@@ -61,10 +61,10 @@ class SignalsTask:
     """A task with the observations and actions of a policy's `Signals`; a subclass adds the reward.
 
     Args:
-        signals: signals of the policy; reset at every episode and where a flow starts.
-        agents: rows of the roster that the policy controls.
-        bounded: keep windows to what helps training (`START_BDP`, `LIMIT_BDP`); off for evaluation, where
-            they start as the kernel's do.
+        signals: signals of the policy. They are reset at every episode, and for each flow at its start.
+        agents: number of rows of the roster that the policy controls.
+        bounded: whether windows are kept to values that help training (`START_BDP`, `LIMIT_BDP`). In
+            evaluation they are not, and start as the kernel's do.
     """
 
     def __init__(self, signals: Signals, agents: int, *, bounded: bool = True) -> None:

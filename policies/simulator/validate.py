@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator beside the lab: the same scenarios in both, printed as one table.
+"""Compares the simulator with the lab: the same scenarios in both, printed as one table.
 
 The lab's results are the `summary.json` files of `ltp-eval`; `--commands` prints the commands that make them.
-A run is named by its scenario, with Cubic on all flows. `SCENARIO@RATE` has that constant rate (Mbit/s) on
+The name of a run is its scenario, with Cubic on all flows. `SCENARIO@RATE` has this constant rate (Mbit/s) on
 all flows instead.
 
     python -m ltp_switcher.policies.simulator.validate --commands | sh
     python -m ltp_switcher.policies.simulator.validate [--json]
 
-The lab counts goodput in payload bytes and the link in IP packets; the comparison accounts for that. The
-lab's mean RTT is over bins of 100 ms, and so is the simulator's here.
+The lab counts goodput in payload bytes and the link in IP packets; the comparison accounts for this
+difference. The mean RTT is over bins of 100 ms in both.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ class HierarchicalNetwork:
     triggers (Eq. 6 to 8).
 
     The last inputs are the sub-policy in force, within ±1. Outputs are the sub-policy from now on, and +1 if
-    the watcher triggered, else -1. A flow's first step always triggers, as there is no sub-policy yet.
+    the watcher triggered, or -1 if not. A flow's first step always triggers, because there is no sub-policy
+    yet.
 
     Args:
         networks: "watcher", "trigger" and "generator", as `layers` describes them.

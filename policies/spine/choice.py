@@ -43,7 +43,9 @@ HASTY: Final = 0.5
 
 
 def friendliness(arms: Arms) -> float:
-    """Score how near Spine's throughput is to Cubic's on the worst link: 0 if equal, else negative."""
+    """Score how near Spine's throughput is to Cubic's on the worst link. The score is 0 if they are equal,
+    and negative otherwise.
+    """
     rate_mbps, rtt_ms = BESIDE_CUBIC.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)
     paths = constant(rate_mbps, rtt_ms)

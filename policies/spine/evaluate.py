@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge Spine and Spine-Cubic in the simulator: python -m ltp_switcher.policies.spine.evaluate [--json].
 
-All links of a monitor interval run side by side, several seeds of each kind. The square wave is §2.2's link
-as §7.1 has it (30 ms, 750 KB), whose rate changes every 10 s: between 100 and 50 Mbit/s, as the paper gives
-no rates.
+All links of a monitor interval run side by side, with several seeds of each kind. The square wave is §2.2's
+link with the values of §7.1 (30 ms, 750 KB). Its rate changes every 10 s between 100 and 50 Mbit/s; the paper
+gives no rates.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LinkSummary:
     rtt_ms: float
     loss: float
     ratio_to_cubic: float | None
-    """Throughput over the throughput of the Cubic flow beside it."""
+    """Ratio of the flow's throughput to the Cubic flow's beside it."""
     generator_every_s: float | None
     """Mean time between two runs of the policy generator, in seconds; None if there is no generator."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's two-level recurrent actor and how it learns (Spine §3.4, §5); `spine.hierarchical` runs it."""
+"""Spine's two-level recurrent actor, and its training (Spine §3.4, §5). `spine.actor` runs the actor."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, Sta
 from ltp_switcher.policies.training.td3 import Array, Batch, Td3, Td3Config
 
 FIRST_LOGIT: Final = -2.0
-"""Initial logit of the trigger. It fires in one interval of eight, so that a sub-policy's long-term effects
-show."""
+"""Initial logit of the trigger. With it, the trigger fires in one interval of eight, so that the long-term
+effects of a sub-policy show.
+"""
 NOISE_OF_FLOWS: Final = np.array([0.0, 0.5, 1.0, 1.0], np.float32)[:, None]
 """Factors of the exploration noise, which the flows take in turn."""
 DRAWN_AT_LEAST: Final = 0.02
@@ -81,7 +82,7 @@ class HierarchicalActor(SequenceNetwork):
         return fresh, probability, drawn, torch.cat((watcher, generator, started), dim=1)
 
     def networks(self) -> dict[str, tuple[tuple[Layer, ...], dict[str, NDArray[np.generic]]]]:
-        """Layers and weights by name, as `spine.hierarchical.HierarchicalNetwork` takes them."""
+        """Layers and weights by name, in the form that `spine.actor.HierarchicalNetwork` takes."""
         parts = {"watcher": self.watcher, "trigger": self.trigger, "generator": self.generator}
         return {name: (part.layers, part.arrays()) for name, part in parts.items()}
 
@@ -121,14 +122,14 @@ class PitStopCritic(Critic):
 class HierarchicalTd3(Td3):
     """TD3 for a `HierarchicalActor`.
 
-    Noise of exploration and of target smoothing is on new sub-policies only; the trigger brings its own. The
-    trigger has two outcomes, so its own gradient is exact: the value of the generator's sub-policy over the
-    one in force, less the cost. Other arguments are `Td3`'s.
+    The noise of exploration and of target smoothing is on new sub-policies only, because the trigger is
+    random itself. The trigger has two outcomes, so its own gradient is exact: the value of the generator's
+    sub-policy less the value of the sub-policy in force, less the cost. Other arguments are `Td3`'s.
 
     Args:
         penalty: the cost of a trigger, in reward (α_psp).
-        settle_after: gradient steps after which only the trigger and the critics go on learning, and new
-            sub-policies are no longer explored: the trigger meets the generator that it will serve.
+        settle_after: number of gradient steps after which only the trigger and the critics still learn, and
+            new sub-policies are no longer explored. So the trigger meets the generator that it will serve.
     """
 
     def __init__(

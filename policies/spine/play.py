@@ -51,7 +51,7 @@ def constant(rate_mbps: Floats, rtt_ms: Floats) -> Paths:
 
 
 def square_wave(paths: Paths, changing: Bools, *, period_s: float, changes: int) -> Paths:
-    """Make links, of which those marked by `changing`, shape (E,), halve and double their rate in turn."""
+    """Make links. The links marked by `changing`, shape (E,), halve and double their rate in turn."""
     numbers = np.arange(changes)[:, None]
     at_s = np.where(changing, period_s * (numbers + 1.0), np.inf)
     rate_mbps = np.where(numbers % 2, 1.0, 0.5) * paths.rate_mbps
@@ -69,7 +69,7 @@ def play(
     duration_s: float = DURATION_S,
     tick_s: float = 0.001,
 ) -> SpineRun:
-    """Run all links at once; a Cubic flow sends on those marked by `beside_cubic`, shape (E,).
+    """Run all links at once. A Cubic flow sends on the links marked by `beside_cubic`, shape (E,).
 
     Without an arm the first flow is Cubic, and `law` must be `Law.CUBIC`.
     """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spine's reward (Eq. 1 and 2), computed from the truth about the link instead of the flow's view.
 
-Two things differ from the paper; docs/lab-notes/spine.md has the measurements. Eq. 1 divides by the largest
-throughput that the flow has seen, which rewards a flow for never having tried. Here it divides by the flow's
-fair share of the link. And throughput beyond the fair share counts against a flow with competitors. As
-printed, Eq. 1 is best for the flow that starves Cubic.
+Two things differ from the paper; docs/lab-notes/spine.md has the measurements. First, Eq. 1 divides by the
+largest throughput that the flow has seen, which rewards a flow that never tried for more. Here the divisor is
+the flow's fair share of the link. Second, throughput beyond the fair share counts against a flow with
+competitors. Eq. 1 as printed is best for a flow that starves Cubic.
 """
 
 from __future__ import annotations

@@ -48,9 +48,10 @@ SCALES: Final = {
 
 
 class SpineSignals(SlotArrays):
-    """Spine's `Signals`: Table 1's statistics and the sub-policy in force; the sub-policy as actions.
+    """Spine's `Signals`: the observations are Table 1's statistics and the sub-policy in force; the actions
+    are a sub-policy and the trigger.
 
-    The last action is the trigger: above `TRIGGERED`, the others are a new sub-policy.
+    The last action is the trigger. If it is above `TRIGGERED`, the others are a new sub-policy.
 
     Args:
         law: `Law.AIMD`, or `Law.CUBIC` for Spine-Cubic.

@@ -35,11 +35,13 @@ REGIONS: Final = {
     Law.CUBIC: (replace(SPINE, flows=(1, 1), loss=(0.0, 0.0005)), *_BESIDE_CUBIC),
 }
 """Three regions from Table 3 with a third of the links each. In the first a flow is alone. In the second
-Cubic flows ("a random number") join it. In the third a Cubic flow starts together with it, before the flow
-knows its throughput alone.
+Cubic flows ("a random number") join the flow. In the third a Cubic flow starts together with it, before the
+flow knows its throughput alone.
 
-Links with Cubic are without random loss: under it Cubic leaves its share to whoever takes it, and to take it
-is not unfair. Spine-Cubic meets little of it: whatever its constants, Cubic mistakes it for congestion."""
+Links with Cubic have no random loss. Under random loss Cubic leaves its share to others, and it is not unfair
+to take that share. Spine-Cubic meets little random loss, because Cubic with any constants mistakes it for
+congestion.
+"""
 INTERVALS_S: Final = (0.100, 0.200, 0.300)
 ROSTERS: Final = {
     Law.AIMD: Roster(aimd=1, cubic=2),
@@ -73,8 +75,9 @@ CONFIG: Final = Td3Config(
 """Hyperparameters of Table 6, and those that it leaves open. The paper does not explain the table's action
 control coefficient."""
 SETTLE_AFTER: Final = 70 * 300
-"""Number of gradient steps after which only the last thirty episodes remain. Until then the trigger fires too
-often for weights to be chosen."""
+"""Number of gradient steps after which only the last thirty episodes remain. Before that the trigger fires
+too often for a choice of weights.
+"""
 
 
 class SpineTrainer(Trainer[HierarchicalTd3]):

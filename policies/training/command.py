@@ -46,8 +46,9 @@ from ltp_switcher.policies.training.trainer import A, Trainer
 CHOSEN_BY: Final = "score"
 """Name of the figure that chooses the best of several seeds. Larger is better."""
 _VALIDATION_SEED: Final = 1_000_003
-"""Seed of the links on which the best episode's weights are chosen: the same in all runs, trained on in
-none."""
+"""Seed of the links on which the best episode's weights are chosen. It is the same in all runs, and no run
+trains on these links.
+"""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings of single seeds on the workers of a Dask cluster: `--cluster ADDRESS`.
+"""Trains single seeds on the workers of a Dask cluster: `--cluster ADDRESS`.
 
-A seed's training is a pure function of its trainer and of the options. So a worker trains it in a folder of
-its own and sends the folder back. The command that asked goes on from there as with `--resume`, and finds
-nothing left to train.
+A seed's training is a pure function of its trainer and of the options. So a worker trains the seed in a
+folder of its own and sends the folder back. Then the command continues as with `--resume`, and finds nothing
+left to train.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ class Seed(Generic[A]):
 def train_seeds(trainer: Trainer[A], options: argparse.Namespace) -> None:
     """Let a cluster's workers train the seeds, and put their folders into `--out`.
 
-    With `--resume`, a seed that has a checkpoint on this machine is left out and goes on here.
+    With `--resume`, a seed that has a checkpoint on this machine is left out and continues here.
 
     Args:
         trainer: the policy.
-        options: those of `command.parser`.
+        options: the options of `command.parser`.
 
     Raises:
         ConfigError: the address, or Dask, cannot be used.
-        ClusterError: a training failed, or the cluster went.
+        ClusterError: a training failed, or the cluster was lost.
     """
     folders = {seed: options.out / f"seed-{seed}" for seed in options.seeds}
     if options.resume:

@@ -2,8 +2,8 @@
 """Episodes of collecting and learning, with a checkpoint after each (LTP appendix D).
 
 An episode's links, losses and start times follow from the run's seed and the episode's number alone, and
-checkpoints fall between episodes. So a run that was cut off and resumed is, step for step, the run that
-was not, on the same machine and with the same number of threads.
+checkpoints fall between episodes. So a run that was interrupted and resumed equals an uninterrupted run step
+for step, on the same machine and with the same number of threads.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def train(
 ) -> list[Row]:
     """Train, and write `curve.json` and the last checkpoint to `out`; returns the learning curve.
 
-    With `resume`, go on where the checkpoint in `out` stopped, if there is one.
+    With `resume`, training continues from the checkpoint in `out`, if there is one.
 
     Raises:
         ArtifactError: the checkpoint cannot be read.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks over sequences, feed-forward and recurrent alike, with a flow's state as one flat vector.
+"""Networks over sequences, both feed-forward and recurrent. A flow's state is one flat vector.
 
-Anything with `state_size` and this `forward` can be an actor: a hierarchical model keeps its several
-states side by side in the one vector (Spine §3.4).
+Anything with `state_size` and this `forward` can be an actor. A hierarchical model keeps its several states
+side by side in the one vector (Spine §3.4).
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ def follow(target: nn.Module, source: nn.Module, rate: float) -> None:
 
 
 class Critic(nn.Module):
-    """Q(history, action): a trunk over observations and previous actions, a head that adds the action.
+    """Q(history, action): a trunk over observations and previous actions, and a head that adds the action.
 
-    The trunk's state does not depend on the action judged, so one pass over a sequence serves the
-    actions taken, the actor's and the target's.
+    The trunk's state does not depend on the judged action. So one pass over a sequence serves the recorded
+    actions, the actor's actions and the target's actions.
     """
 
     def __init__(self, observation: int, action: int, trunk: Sequence[Layer], head: Sequence[Layer]) -> None:
@@ -136,8 +136,8 @@ class Critic(nn.Module):
         return self.trunk.state_size
 
     def features(self, observations: Tensor, previous: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the trunk over (batch, steps, …); return features, shape (batch, steps, F), and the final
-        state.
+        """Run the trunk over arrays of shape (batch, steps, …). Returns features, shape (batch, steps, F),
+        and the final state.
         """
         inputs = torch.cat((observations, previous), dim=2) if self._recurrent else observations
         outputs: tuple[Tensor, Tensor] = self.trunk(inputs, state)

@@ -17,10 +17,10 @@ Array = NDArray[np.float32]
 class Sequences:
     """A batch of sequences of T transitions, with T + 1 frames each; arrays have the shape (batch, T + 1, …).
 
-    Frame k holds the view at time k: `observations`, the `actions` and `rewards` of the step that led
-    there. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1].
-    `states`, shape (batch, state_size), is the actor's before it saw frame 0. Where `starts`, shape (batch,),
-    the burn-in is empty: the frame after it is a flow's first, and nothing is remembered there.
+    Frame k holds the view at time k: `observations`, and the `actions` and `rewards` of the step that led to
+    it. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1]. `states`,
+    shape (batch, state_size), has the actor's state before it saw frame 0. If `starts`, shape (batch,), is
+    true, the burn-in is empty: the frame after it is a flow's first frame, and the actor has no memory there.
     """
 
     observations: Array
@@ -92,15 +92,16 @@ class Replay:
 class Recorder:
     """Cuts the frames of n slots into sequences of `steps` transitions, one every `stride` frames.
 
-    A sequence in which the slot's flow was not active throughout is left out, so none crosses a flow's
-    start or an episode's.
+    A sequence is left out unless the slot's flow was active throughout. So no sequence crosses the start of a
+    flow or of an episode.
 
     Args:
-        replay: takes the sequences.
-        steps: transitions of a sequence, the burn-in's included.
-        stride: frames from one sequence's begin to the next one's.
-        burn_in: with more than 0, each flow's first frames make a sequence of their own, whose burn-in is
-            empty. Else a flow's first decisions were always burn-in, and never learned from.
+        replay: the replay that takes the sequences.
+        steps: number of transitions of a sequence, including the burn-in's.
+        stride: number of frames from the beginning of one sequence to the beginning of the next.
+        burn_in: length of the burn-in. If it is above 0, each flow's first frames also make a sequence whose
+            burn-in is empty. Otherwise a flow's first decisions would always be burn-in, and never be learned
+            from.
     """
 
     def __init__(self, replay: Replay, steps: int, stride: int, burn_in: int = 0) -> None:

@@ -3,16 +3,16 @@
 
 Sources: Lillicrap et al. 2016 (DDPG); Fujimoto et al. 2018 (TD3: clipped double Q, delayed policy updates,
 target policy smoothing); Kapturowski et al. 2019 (R2D2: stored state, burn-in). The equations are LTP 24 to
-26, Jury 10 to 12, Spine 16 to 18. They are read with the sign that lets the critic fit r + γ Q'; the papers'
-parentheses subtract it the wrong way.
+26, Jury 10 to 12, Spine 16 to 18. They are read with the sign with which the critic fits r + γ Q'; the
+papers' parentheses have the opposite sign.
 
-LTP and Spine train on the last transition of a sequence; here every transition after the burn-in counts.
-That uses each forward pass better. On sequences of one transition it is plain TD3. The actor's state at a
-sequence's start is the stored one. The critics do not act, so they have no stored state: they start from
+LTP and Spine train on the last transition of a sequence. Here every transition after the burn-in counts,
+which uses each forward pass better. On sequences of one transition the method is plain TD3. The actor's state
+at a sequence's start is the stored one. The critics do not act, so they have no stored state: they start from
 zeros, and the burn-in warms both.
 
-λ-returns run along the recorded actions, which today's actor may no longer take. Nothing corrects for that,
-as in R2D2's n-step returns.
+λ-returns run along the recorded actions, which today's actor may no longer take. Nothing corrects for this
+difference, as in R2D2's n-step returns.
 
 The control problems here have no end but their time limit, so every transition bootstraps.
 """
@@ -38,10 +38,10 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Td3Config:
-    """Hyperparameters; those without a source in the papers have TD3's values.
+    """Hyperparameters. If the papers have no value, the value is TD3's.
 
-    `steps` transitions of a sequence are trained on, after `burn_in` that only warm the states; a new
-    sequence begins every `stride` steps.
+    Training uses `steps` transitions of a sequence, after `burn_in` transitions that only warm the states. A
+    new sequence begins every `stride` steps.
     """
 
     actor_rate: float = 5e-4
@@ -60,8 +60,9 @@ class Td3Config:
     smoothing_clip: float = 0.5
     exploration: float = 0.1
     trace: float = 0.0
-    """λ of the critics' returns. If one action has little effect, the reward of one step shows nothing of it,
-    and bootstrapped values show it late. R2D2 uses several steps for the same reason."""
+    """λ of the critics' returns. If one action has little effect, the reward of one step does not show the
+    effect, and bootstrapped values show it late. R2D2 uses several steps for the same reason.
+    """
     random_frames: int = 0
     """Number of first frames of a run with random actions, uniform within ±1."""
     hold: int = 1

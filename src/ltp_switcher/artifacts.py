@@ -68,9 +68,9 @@ def read(
 
     Args:
         path: the file.
-        what: content of the file, as an error message calls it ("encoder weights").
+        what: content of the file in the words of an error message ("encoder weights").
         version: the only version of the content that the caller reads.
-        remedy: the advice when it is missing ("train it with `make train-ltp`").
+        remedy: the advice if the file is missing ("train it with `make train-ltp`").
         bytes_max: largest size of a file that is read. No array takes more memory than the file has bytes.
 
     Returns:
@@ -78,7 +78,7 @@ def read(
 
     Raises:
         ArtifactMissingError: there is no such file.
-        ArtifactError: it is unreadable, of another version, or fails its checksum.
+        ArtifactError: the file is unreadable, of another version, or fails its checksum.
     """
     try:
         with opened(path, bytes_max) as stream:

@@ -27,7 +27,7 @@ RETRIES: Final = 2
 """Number of times that a failed task is tried again."""
 CONNECT_S: Final = 30
 _NEWS_S: Final = 0.5
-"""A task's news are sent no more often."""
+"""Least time in seconds between two reports of a task's progress."""
 _STEALING: Final = "distributed.scheduler.work-stealing"
 _TLS: Final = "distributed.comm.tls"
 
@@ -138,12 +138,12 @@ class Cluster:
 
         Args:
             task: the task.
-            on_begin: called in another thread each time a worker begins with the task.
-            on_news: called in another thread with each progress report of the task.
+            on_begin: function that is called in another thread each time a worker begins with the task.
+            on_news: function that is called in another thread with each progress report of the task.
 
         Raises:
             ClusterError: a worker refuses the task, the task failed, or it took several workers down.
-            LtpSwitcherError: as `Task.fingerprint`.
+            LtpSwitcherError: the task has no fingerprint; see `Task.fingerprint`.
         """
         import distributed
 

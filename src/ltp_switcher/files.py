@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that programs rewrite: replaced as a whole, by one process at a time, and never lost.
+"""Files that programs rewrite. A file is replaced as a whole, by one process at a time, and is never lost.
 
 A program that reads a file, changes its content and writes it back does all three under `locked`. A program
-that only reads needs no lock: thanks to `write_atomically` it sees the old content or the new one.
+that only reads needs no lock: thanks to `write_atomically` it sees the old content or the new content.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def write_atomically(
 ) -> None:
     """Replace a file's content as a whole: a crash leaves the old file or the new one.
 
-    The new file gets `mode` and `group` (an id). Where one is None, the system's default applies.
+    The new file gets `mode` and `group` (an id). If one of them is None, the system's default applies.
 
     Raises:
-        ArtifactError: it cannot be written.
+        ArtifactError: the file cannot be written.
     """
     partial = path.with_name(path.name + ".partial")
     try:
@@ -90,7 +90,7 @@ def read_whole(path: Path, bytes_max: int) -> bytes:
 
     Raises:
         ArtifactMissingError: there is no such file.
-        ArtifactError: it is no regular file, is larger, or cannot be read.
+        ArtifactError: the file is not a regular file, is larger, or cannot be read.
     """
     with opened(path, bytes_max) as file:
         # It may grow meanwhile.

@@ -14,9 +14,9 @@ BYTES_TO_MBIT: Final = 8e-6
 
 
 def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> Floats:
-    """Return lost packets over lost and delivered packets, 0..1; 0 where there were none.
+    """Return the share of lost packets among lost and delivered packets, 0..1; 0 if there were none.
 
-    Both arguments have one shape, which is any, and the result has it too.
+    Both arguments have the same shape, which may be any shape, and so has the result.
     """
     lost, delivered = np.asarray(lost_pkts, np.float64), np.asarray(delivered_pkts, np.float64)
     total = lost + delivered

@@ -46,9 +46,9 @@ OTHER: Final = Paint("#6B7480", "#98A1AE")
 BLUE: Final = "#0072B2"
 VERMILION: Final = "#D55E00"
 SERIES: Final = (BLUE, "#E69F00", "#009E73", VERMILION, "#56B4E9", "#332288", "#CC79A7", "#000000")
-"""Colours of what is no arm, such as a path or a host, in pictures on a light ground.
+"""Colours of series that are not arms, such as paths or hosts, in pictures on a light ground.
 
-They are those of Okabe and Ito (2008), with an indigo in place of the yellow, which is pale on white.
+They are the colours of Okabe and Ito (2008), with an indigo in place of the yellow, which is pale on white.
 """
 
 

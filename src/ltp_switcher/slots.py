@@ -69,9 +69,9 @@ def put_first(past: NDArray[np.float64], slots: Slots, seen: NDArray[np.float64]
 
 
 class SlotArrays:
-    """Columns of one value a slot, which grow together with the columns of its parts.
+    """Columns with one value for each slot. They grow together with the columns of the object's parts.
 
-    A class whose columns are shaped by attributes sets these before it calls `super().__init__()`.
+    A class whose columns are shaped by attributes sets these attributes before it calls `super().__init__()`.
     """
 
     _columns: ClassVar[Mapping[str, _Column]] = {}

@@ -12,14 +12,14 @@ from ltp_switcher.errors import ConfigError
 DEPTH_MAX: Final = 32
 """Largest depth of nesting that is accepted. All later users of the values can handle far more."""
 _WHOLE: Final = range(-(2**63), 2**63)
-"""The whole numbers that TOML 1.0 asks every program to take."""
+"""The whole numbers that every program must accept according to TOML 1.0."""
 
 
 def read(path: Path, field: str) -> dict[str, object]:
     """Return the content of a TOML file. A byte-order mark, which some editors write, is skipped.
 
     Raises:
-        ConfigError: it cannot be read, or is no TOML. The error is about `field`.
+        ConfigError: the file cannot be read, or is not TOML. The error is about `field`.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))

@@ -189,10 +189,9 @@ class LiveLearner:
     # Flows
 
     def open(self, slots: Slots, table: FlowTable, *, draws: bool = True) -> None:
-        """Take in new flows. The arm of a flow that has not been switched yet shows the lot that its visit
-        drew.
+        """Take in new flows. If a flow has not been switched yet, its arm shows the lot of its visit.
 
-        `draws` says whether flows draw lots at all; they do in mode active.
+        `draws` tells whether flows draw lots at all, which they do only in mode active.
         """
         numbers = self._of_flows(table, slots)
         records, plans = table.record[slots], self._plans
