@@ -278,12 +278,15 @@ class MutantAgent(Chooser, SlotArrays):
         }
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take over the result of `state`. No flow may be open yet.
+        """Take over the result of `state`, if there is one. No flow may be open yet.
 
         Raises:
             ArtifactError: the state has another version, other arms, another encoder, or arrays that do not
                 fit.
         """
+        if "version" not in arrays:
+            # The rule ran alone.
+            return
         try:
             if int(arrays["version"]) != STATE_VERSION:
                 raise ArtifactError(f"learnt state: version {arrays['version']}, expected {STATE_VERSION}")

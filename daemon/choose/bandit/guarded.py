@@ -105,8 +105,9 @@ class GuardedChooser(Chooser):
 
     def state(self) -> dict[str, np.ndarray]:
         """The knowledge that is not about single flows, as arrays by name."""
-        return self._agent.state()
+        return {**self._rule.state(), **self._agent.state()}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the result of `state`. Raises `ArtifactError` if it does not fit."""
         self._agent.restore(arrays)
+        self._rule.restore(arrays)

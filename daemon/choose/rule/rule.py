@@ -22,7 +22,7 @@ A choice counts for the destination prefix, too. After the careful arm, new flow
 careful arm for `prefix_s`. These flows do not extend that time, so the prefix is probed again. After the
 steady arm, new flows probe: a flow that begins behind a standing queue cannot see that the steady arm would
 starve there. If the probing arm's start overfilled the buffer, later flows start on the kernel's arm
-(`starts`).
+(`starts`). This memory of prefixes outlives the daemon (`prefixes`).
 
 The RTT of the path has changed when its floor, the lowest RTT, has moved (`floor_moves`). The steady arm may
 also raise the RTT by a queue of its own, for example after a fall of the rate, or with siblings. Then the
@@ -41,7 +41,8 @@ probes for itself if its siblings have nothing to share (`newcomers`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -55,9 +56,10 @@ from ltp_switcher.daemon.choose.players.newcomers import Newcomers
 from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.own_queue import OwnQueue
+from ltp_switcher.daemon.choose.rule.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rule.pulses import Pulses
 from ltp_switcher.daemon.choose.rule.rivals import GAIN, Rivals
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, Prefixes, roles_of
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
 from ltp_switcher.daemon.choose.rule.starts import Starts
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
@@ -181,8 +183,10 @@ class RuleChooser(Chooser, SlotArrays):
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
         self._pool = tuple(pool)
-        self._prefixes = Prefixes[int](settings.prefix_s)
-        self._overfilled = Prefixes[float](settings.prefix_s)
+        self._roles = Prefixes(settings.prefix_s)
+        self._overfilled = Prefixes(0.0 if "starts" in settings.without else settings.prefix_s)
+        self._memories = {"rule_roles": self._roles, "rule_overfilled": self._overfilled}
+        """The memories of prefixes, by the names that they have in the saved state."""
         self._news: dict[str, int] = {}
         self._now_ns = 0
         self.reasons: Sequence[str] = why.texts(settings)
@@ -314,13 +318,30 @@ class RuleChooser(Chooser, SlotArrays):
         """The known numbers of the path of each flow's player."""
         return self._path.numbers(self._siblings.player[slots], self._now_ns)
 
+    def state(self) -> dict[str, np.ndarray]:
+        """The memories of prefixes, as arrays by name. Nothing of single flows is in them."""
+        now_ns, ahead_ns = _clocks()
+        return {name: memory.state(now_ns, ahead_ns) for name, memory in self._memories.items()}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over the result of `state`, as far as it is there: other policies, and earlier releases, have
+        left none.
+
+        Raises `ArtifactError` where it does not fit.
+        """
+        now_ns, ahead_ns = _clocks()
+        for name, memory in self._memories.items():
+            if name in arrays:
+                memory.restore(arrays[name], now_ns, ahead_ns)
+        self._now_ns = max(self._now_ns, now_ns)
+
     def _open_players(self, players: Slots) -> None:
         """Let new players probe, or begin with the careful arm where their prefix is known for it."""
         self.reset(players)
         self._newcomers.found(players)
         for player in players.tolist():
             first = self._siblings.oldest(player)
-            if self._prefixes.value(self._siblings.prefix(player), self._now_ns) == CAREFUL:
+            if self._roles.value(self._siblings.prefix(player), self._now_ns) == CAREFUL:
                 self._state[player] = State.FOLLOWS
                 self._code[player] = why.KNOWN
             elif self._flows.starting[first] and not np.isnan(self._flows.overfilled[first]):
@@ -355,7 +376,6 @@ class RuleChooser(Chooser, SlotArrays):
     def _end_starts(self, slots: Slots) -> None:
         """End the starts of these flows: remember those that overfilled the buffer for their prefixes."""
         found, share = self._starts.shown(slots)
-        found = self._case("starts", found)
         for slot, lost in zip(slots[found].tolist(), share[found].tolist(), strict=True):
             self._overfilled.learn(self._siblings.prefix(self._siblings.player[slot]), lost, self._now_ns)
 
@@ -630,7 +650,7 @@ class RuleChooser(Chooser, SlotArrays):
         for slot in slots.tolist():
             role = int(ROLE[self._state[slot]])
             arm = int(self._flows.of_role[self._siblings.oldest(slot), role])
-            self._prefixes.learn(self._siblings.prefix(slot), role, self._now_ns)
+            self._roles.learn(self._siblings.prefix(slot), role, self._now_ns)
             self._news[self._siblings.prefix(slot)] = arm
 
     def _role(self, players: Slots) -> Ints:
@@ -679,3 +699,9 @@ class RuleChooser(Chooser, SlotArrays):
         if longer.any():
             self._follow(slots[longer], longer[longer], lowest_us[longer], now_ns[longer])
         return np.asarray(~(rival | longer))
+
+
+def _clocks() -> tuple[int, int]:
+    """CLOCK_MONOTONIC in ns, which records tell, and by how much Unix time is ahead of it, ns."""
+    now_ns = time.monotonic_ns()
+    return now_ns, time.time_ns() - now_ns

@@ -433,10 +433,15 @@ class LiveLearner:
         ]
 
     def state(self) -> dict[str, np.ndarray]:
-        """All knowledge, as arrays that the caller may keep."""
+        """All knowledge, as arrays that the caller may keep. Plans are left out, but for the arms on which
+        the chooser wants flows to begin.
+        """
+        size = len(self.prefixes.texts)
         return {
             "format": np.array(FORMAT),
             "arms": self.arms.copy(),
+            "start": self._plans.start[:size].copy(),
+            "start_until_s": self._plans.start_until_s[:size].copy(),
             **self.prefixes.state(),
             **self.tally.state(),
             **self.learner.state(),
@@ -457,10 +462,13 @@ class LiveLearner:
             if len(learner.posteriors) != size:
                 raise ArtifactError(f"{len(learner.posteriors)} posteriors of {size} prefixes")
             tally.restore(arrays, size)
+            plans = prefixes.part(_Plans())
+            # An earlier release did not save where the chooser wants flows to begin.
+            if arrays.keys() & {"start", "start_until_s"}:
+                plans.start[:size], plans.start_until_s[:size] = arrays["start"], arrays["start_until_s"]
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"it cannot be read: {error!r}") from error
-        self.learner, self.prefixes, self.tally = learner, prefixes, tally
-        self._plans = prefixes.part(_Plans())
+        self.learner, self.prefixes, self.tally, self._plans = learner, prefixes, tally, plans
         return True
 
     # Parts

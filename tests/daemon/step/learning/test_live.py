@@ -369,6 +369,22 @@ def test_the_decision_s_flows_begin_where_the_chooser_wants_it_but_never_on_the_
     assert begin(0, VEGAS) == [CUBIC, VEGAS]
 
 
+def test_a_restart_keeps_where_the_chooser_wants_flows_to_begin_and_until_when() -> None:
+    live, _ = planned((0, VEGAS), (CUBIC, VEGAS), 0.08)
+    (prefix,) = incumbents(live, BEGIN_S)
+    live.starts({prefix: BBR}, BEGIN_S)
+    saved, again, before = live.state(), made(Module({}, BBR)), made(Module({}, BBR))
+
+    def begin(of: LiveLearner, now_s: float) -> int:
+        return int(of._starting(of.prefixes.numbers(), np.array([[0, VEGAS]], np.uint8), now_s)[0, 0])
+
+    again.restore(saved)
+    assert [begin(again, BEGIN_S + age_s) for age_s in (599, 600)] == [BBR, CUBIC]
+    # An earlier release did not save it.
+    before.restore({name: array for name, array in saved.items() if not name.startswith("start")})
+    assert begin(before, BEGIN_S) == CUBIC
+
+
 def test_an_arm_that_stands_for_another_lot_begins_another_visit() -> None:
     """Else flows of the visit that lasts would seem to have drawn the new lot."""
     sent: list[np.ndarray] = []
