@@ -132,7 +132,7 @@ class AdwinBank(SlotArrays):
     def _has_cut(self, rows: Slots) -> Bools:
         """Whether any split of the window into an older and a newer part shows two means."""
         n, used = len(rows), self._used[rows]
-        # Few windows are so wide that they have a bucket of each level.
+        # Only very wide windows have a bucket of each level, and these are few.
         levels = int(np.flatnonzero(used.any(axis=0))[-1]) + 1
         valid = (np.arange(MAX_BUCKETS + 1) < used[:, :levels][:, ::-1, None]).reshape(n, -1)
         totals = self._buckets[rows, :levels, :, _TOTAL][:, ::-1].reshape(n, -1)
@@ -147,7 +147,7 @@ class AdwinBank(SlotArrays):
         log_term = np.log(2.0 * np.log(width) / self.delta)
         m = 1.0 / (n0 - MIN_SUBWINDOW + 1.0) + 1.0 / (n1 - MIN_SUBWINDOW + 1.0)
         variance = (self._variance[rows] / self.width[rows])[:, None]
-        # Rounding can leave a constant stream's variance a hair under 0.
+        # Rounding can leave the variance of a constant stream slightly below 0.
         epsilon = np.sqrt(2.0 * m * np.maximum(variance, 0.0) * log_term) + 2.0 / 3.0 * log_term * m
         cut = split & (np.abs(u0 / n0 - u1 / n1) > epsilon)
         return np.asarray(cut.any(axis=1))

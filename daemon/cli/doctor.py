@@ -297,7 +297,7 @@ def _daemon(config: Config) -> Iterator[Finding]:
         yield Finding("daemon", "fail", str(error), "see `journalctl -u ltp-switcher`")
         return
     yield Finding("daemon", "ok", f"mode {status['mode']}, {status['flows']} flows, at {path}")
-    # A daemon of an earlier release tells none.
+    # A daemon of an earlier release reports none.
     for fault in cast("list[str]", status.get("faults", [])):
         yield Finding("daemon", "fail", fault)
 

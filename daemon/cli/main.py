@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader has seen enough; without this, Python would complain once more at exit.
+        # The reader of the pipe has closed it. Without this, Python would report the error once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -103,7 +103,7 @@ def layers(options: argparse.Namespace) -> Layers:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    # What is given before the command stays, unless it is given again behind it.
+    # An option before the command stays in force, unless it is given again after the command.
     common = _common(argparse.SUPPRESS)
     printing = argparse.ArgumentParser(add_help=False, parents=[common])
     _add_forms(printing, default=argparse.SUPPRESS)

@@ -95,7 +95,7 @@ def console() -> Console:
     from rich.console import Console
 
     made = Console()
-    # What reads a pipe has no width that a table would have to fit.
+    # A pipe has no width to which a table would have to fit.
     return made if made.is_terminal else Console(width=200)
 
 

@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> int:
     given = layers(options)
     log.set_up(given.config().daemon.log_level)
     daemon = Daemon(given, lambda: layers(options), record=options.record)
-    # What is here stays. A collection that looked at all of it would hold up a step by 60 ms.
+    # The present objects stay for good. A collection that looked at all of them would delay a step by 60 ms.
     gc.collect()
     gc.freeze()
     daemon.run()

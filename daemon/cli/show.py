@@ -76,7 +76,7 @@ def flows(options: argparse.Namespace) -> int:
             """All flows that were asked for, page by page."""
             if not narrowed:
                 return list(as_objects(client.call("flows.list")))
-            # A flow that moves to a later page meanwhile is there once all the same.
+            # A flow that moves to a later page meanwhile is still shown once.
             found: dict[Json, Json] = {}
             offset, total = 0, 1
             while offset < total:
@@ -103,7 +103,7 @@ def flows(options: argparse.Namespace) -> int:
                 sys.stdout.flush()
                 time.sleep(options.interval)
         terminal = console()
-        # A pipe's reader sees each table when it is made.
+        # The reader of a pipe sees each table as soon as it is made.
         while not (options.watch and terminal.is_terminal):
             terminal.print(_flow_table(page()))
             if not options.watch:
@@ -290,7 +290,7 @@ def _flow_table(page: Object) -> Table:
         table.caption = f"{len(found)} of {page['total']} flows; {more}"
         table.caption_justify = "left"
     for entry in found:
-        # A text, not markup: [2001:db8::1] is no tag.
+        # The value is a text and not markup: [2001:db8::1] is no tag.
         table.add_row(*map(Text, _cells(entry)))
     return table
 

@@ -121,7 +121,7 @@ def answer(
     except LtpSwitcherError as failure:
         yield error(number, UNAVAILABLE, str(failure))
     except Exception:
-        # A method that fails must not take the decision loop with it.
+        # A method that fails must not end the decision loop.
         log.exception("control request failed: %s", line[:200])
         yield error(number, INTERNAL, "the daemon failed to answer; its log says why")
 

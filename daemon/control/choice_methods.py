@@ -122,7 +122,7 @@ class ChoiceMethods:
 
     def _config(self, _: Params) -> dict[str, Json]:
         layers, config = self._daemon.choices.layers, self._daemon.config
-        # What a file has that the daemon cannot take while it runs.
+        # These are the settings of the file that a running daemon cannot take.
         restart: list[Json] = [key.path for key in changed(config, layers.config())]
         return {
             "values": cast("Json", as_dict(config)),

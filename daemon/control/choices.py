@@ -100,7 +100,7 @@ class Choices:
         elif found.faults or not found.equal:
             self.save()
         if self._trial:
-            # Who restarts a daemon, or its machine, may have had no other way back.
+            # For the person who restarted the daemon or its machine, this may have been the only way back.
             log.warning("changes that nobody confirmed before this start are undone")
             self.give_up(check, lambda _: None, fresh=True)
 

@@ -28,7 +28,8 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
     flow = table.info[slot]
     if flow is None:
         raise KeyError(slot)
-    # All fields at once: one by one they take four times as long, which counts in a list of all flows.
+    # All fields are read at once. One by one they take four times as long, which counts in a list of all
+    # flows.
     now: dict[str, int] = dict(zip(_SCALARS, table.record[_SCALARS][slot].item(), strict=True))
     flags = now["flags"]
     reward = float(table.reward[slot])

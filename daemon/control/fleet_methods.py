@@ -153,7 +153,7 @@ class FleetMethods:
                     "visits": state.visits,
                     "effects": effects_json(state, self._daemon.names),
                 })  # fmt: skip
-        # What was told grows older while the service is silent.
+        # The age of the report grows while the service is silent.
         since_s = time.monotonic() - self._hosts_s
         hosts: list[Json] = [
             {**host, "age_s": round(cast("float", host["age_s"]) + since_s, 3)} for host in self._hosts

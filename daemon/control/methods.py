@@ -151,7 +151,7 @@ class Methods:
 
     def _each_flow(self, slots: Sequence[int], history: int = 0) -> Iterator[Json]:
         engine, table = self._daemon.engine, self._daemon.engine.table
-        # Steps run while the list is made: a slot may have become free, or another flow's.
+        # Steps run while the list is made, so a slot may have become free, or another flow's.
         for cookie, slot in [(int(table.cookie[slot]), slot) for slot in slots]:
             if table.slot(cookie) == slot:
                 flow = flow_json(table, slot, self._daemon.names)

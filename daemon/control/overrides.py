@@ -146,7 +146,7 @@ def _change(content: dict[str, Json], place: int) -> Change:
 
 def _caller(content: dict[str, Json]) -> Caller:
     via = content["via"]
-    # A file of an earlier release has none.
+    # A file of an earlier release has no token.
     token = content.get("token")
     return Caller(
         int(str(content["uid"])),

@@ -299,7 +299,7 @@ class Rollouts:
         if self._path is None:
             return
         rollout.changed = False
-        # The write before has had a time block.
+        # The earlier write has had the time of a block to finish.
         self._finish_writing()
         given = self._path, rollout.words() | self._about(), rollout.arrays()
         self._writing = threading.Thread(target=self._try_write, args=given, name="rollout", daemon=True)

@@ -325,7 +325,7 @@ def listen(path: Path) -> socket.socket:
             probe.connect(str(path))
             raise ControlError(f"another daemon serves {path}")
         _unlink_socket(path)
-        # Never open to everybody, not even between bind and chmod.
+        # The socket is never open to everybody, not even between bind and chmod.
         before = os.umask(0o777 & ~SOCKET_MODE)
         try:
             listener.bind(str(path))

@@ -62,6 +62,6 @@ def _float(text: str) -> float:
 
 
 def _int(text: str) -> int:
-    # Whoever wants a real number takes a whole one, too.
+    # A caller that wants a real number also takes a whole one.
     _float(text)
     return int(text)

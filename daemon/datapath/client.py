@@ -55,7 +55,7 @@ from ltp_switcher.errors import DatapathError, ModuleVersionError
 
 DUMP_ATTEMPTS: Final = 5
 
-# What the replies to batches count, in the order of their results' fields.
+# The counts in the replies to batches, in the order of the fields of their results.
 _SELECTED: Final = (
     protocol.CommandAttr.APPLIED,
     protocol.CommandAttr.UNKNOWN,
@@ -130,7 +130,7 @@ class Datapath:
         call this again to change these values. Raises `RequestRefusedError` while another socket steers.
         """
         payload = attribute(protocol.SessionAttr.START_ARMS, struct.pack("=B", start_arms))
-        # A module from before an upgrade, still loaded, refuses what it does not know.
+        # A module from before an upgrade may still be loaded. It refuses attributes that it does not know.
         if rtt_quarters:
             payload += attribute(protocol.SessionAttr.RTT_QUARTERS, struct.pack("=B", rtt_quarters))
         if start_seed:
@@ -184,7 +184,7 @@ class Datapath:
         A flow whose cookie is in `known` is taken from there. Only the other flows are decoded.
         """
         for _ in range(DUMP_ATTEMPTS):
-            # An interrupted dump may tell of a flow twice.
+            # An interrupted dump may contain a flow twice.
             found = {
                 flow.cookie: flow
                 for flow in (
@@ -224,12 +224,12 @@ class Datapath:
                     content = memory.data
                 content[start:end] = records
         except NetlinkError as error:
-            # An overrun loses a message of this step; its flows tell of themselves again in the next.
+            # An overrun loses a message of this step. The flows in it are reported again in the next step.
             if error.errno != errno.ENOBUFS:
                 raise explain("step-get", error) from error
         if not end:
             return _NO_RECORDS
-        # Whoever keeps few records is not to keep memory for many.
+        # A caller that keeps few records must not keep memory for many.
         filled = memory[:end] if 2 * end > memory.size else memory[:end].copy()
         closed: RecordArray = filled.view(protocol.RECORD_DTYPE)
         closed.flags.writeable = False

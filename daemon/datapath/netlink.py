@@ -180,7 +180,7 @@ class GenericNetlink:
 
         Raises `NetlinkError` if the kernel answers with an error.
         """
-        # NLM_F_ACK is not asked for: the reply is answer enough, and an error comes all the same.
+        # NLM_F_ACK is not set, because the reply is an answer already, and an error comes in any case.
         sequence = self._send(family, command, NLM_F_REQUEST, payload)
         while True:
             for kind, flags, start, end in self._receive(sequence):
@@ -239,7 +239,7 @@ class GenericNetlink:
             length, kind, flags, number, _ = _HEADER.unpack_from(self._buffer, at)
             if length < _MESSAGE_AT or at + length > size:
                 raise DatapathError(f"malformed netlink message of length {length} in a datagram of {size}")
-            # Another sequence is what is left of a request that was given up.
+            # A message with another sequence number answers a request that was given up.
             if number == sequence:
                 yield kind, flags, at + _MESSAGE_AT, at + length
             at += (length + 3) & ~3
@@ -330,7 +330,7 @@ def open_socket(receive_buffer_bytes: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer_bytes)
     except PermissionError:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-    # Not settimeout(), which costs a poll() before every receive.
+    # This does not use settimeout(), which costs a poll() before every receive.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", ANSWER_S, 0))
     sock.bind((0, 0))
     return sock

@@ -21,7 +21,7 @@ from ltp_switcher.errors import ArtifactError, reason
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("step", "=u4"),  # Steps of the daemon before this one.
-        ("slot", "=u2"),  # The flow's slot; a slot comes again with another cookie after a flow's end.
+        ("slot", "=u2"),  # The flow's slot. After a flow's end the slot comes again with another cookie.
         ("chosen", "=u1"),  # Arm chosen for the coming step.
         ("reserved", "=u1"),
         ("record", protocol.RECORD_DTYPE),
@@ -51,7 +51,7 @@ class Recorder:
         rows["record"] = records
         try:
             self._file.write(rows.tobytes())
-            # A killed daemon closes nothing.
+            # A daemon that is killed closes nothing.
             self._file.flush()
         except OSError as error:
             raise ArtifactError(f"cannot write the recording {self._path}: {error.strerror}") from error

@@ -206,7 +206,7 @@ class Exchange:
         told = cast("dict[str, Json]", self._daemon.call("fleet.lessons", since=self._cursor))
         cursor, model = cast("str | None", told["cursor"]), cast("int", told["model"])
         if _epoch(cursor) != _epoch(self._cursor) or model != self._model:
-            # Another daemon, which may have lost what it knew, or another decision.
+            # Another daemon may have lost its knowledge, or may have another decision.
             for known in self._prefixes.values():
                 known.own = known.wrote = known.told = known.stamp = None
             self._survey_s = -np.inf
@@ -270,7 +270,7 @@ class Exchange:
         look = self._store.look(asked, self._host)
         has_lost = self._check_presence(look.presence, now_s)
         self._write(live, now_s)
-        # A store that loses something time and again is read all the same.
+        # A store that loses data again and again is still read.
         self._waited = not self._waited and self._waits(has_lost, look.whole_s, now_s)
         if self._waited:
             return
@@ -291,10 +291,10 @@ class Exchange:
         period_s = self._settings.period_s
         longest_s = WRITTEN * pause_s(period_s, 0, 1.0)
         if has_lost:
-            # Hosts that come late, since the store was away, still hear that all others have written.
+            # Hosts that come late, because the store was away, still learn that all others have written.
             keep_s = longest_s + pause_s(period_s, 64, 1.0)
             whole_s = self._store.whole_again(now_s + longest_s, keep_s)
-        # The clock of the host that said it may be wrong.
+        # The clock of the host that set the time may be wrong.
         self._whole_in_s = min(max(whole_s - now_s, 0.0), longest_s)
         if self._whole_in_s > 0:
             for known in self._prefixes.values():
@@ -327,7 +327,7 @@ class Exchange:
             own = known.own
             if own is not None and (own.says_more(known.wrote) or now_s - known.wrote_s >= AGAIN_S):
                 lessons[name] = pack(self._model, now_s, known.visits, own.mean, own.variance)
-        # Two hosts that write in one moment leave different stamps.
+        # Two hosts that write at the same moment leave different stamps.
         stamp = int(now_s * 1000) * _MARKS + self._mark
         refused = set(self._store.write(self._host, lessons, stamp, self._settings.age_s))
         self.counts["written"] += len(lessons) - len(refused)
@@ -339,7 +339,7 @@ class Exchange:
         presence = Presence(
             self._instance, ltp_switcher.__version__, self._number, now_s, self.counts["written"]
         )
-        # What is there of it is not known, until it is written.
+        # The store's copy of the presence is unknown until it is written.
         self._presence, self._wrote_s = b"", now_s
         if self._store.greet(self._host, presence.packed()):
             self._presence = presence.packed()
@@ -384,11 +384,11 @@ class Exchange:
             known.stamp = stamp
             is_live = now_s - known.heard_s < LIVE_S
             if is_live and stamp % _MARKS == self._mark and not says_more:
-                # The latest to write was this host itself.
+                # This host itself was the last to write.
                 continue
             # The first waits are shorter than a period, and change nothing.
             longer_s = max(2 * known.wait_s, self._settings.period_s / 4)
-            # News of a prefix without traffic here have more and more time.
+            # The waits for prefixes without traffic on this host grow and grow.
             known.wait_s = min(longer_s, SELDOM_S if is_live else RARE_S)
             if is_live and says_more:
                 known.wait_s = 0.0
@@ -419,7 +419,7 @@ class Exchange:
         entries = []
         for row, (name, lessons) in enumerate(zip(names, found, strict=True)):
             known = self._remember(name, lessons)
-            # In one order, so that sums are the same again.
+            # The order is always the same, so that sums are equal to the last digit.
             entries += [(row, host, known[host]) for host in sorted(known)]
         lessons_read, verdicts = unpack(
             [value for _, _, value in entries], self._model, now_s, self._settings.age_s

@@ -28,8 +28,8 @@ DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("version", "<u2"),
         ("arms", "<u2"),  # Places of arms.
-        ("model", "<u4"),  # The decision over whose own choice the effects are; see `Lessons`.
-        ("time_s", "<u4"),  # Unix time of the writing.
+        ("model", "<u4"),  # Number of the decision whose own choice the effects refer to; see `Lessons`.
+        ("time_s", "<u4"),  # Unix time at which the lesson was written.
         ("visits", "<u4"),
         ("mean", "<f4", (ARMS,)),
         ("variance", "<f4", (ARMS,)),  # 0 where no visit tells of the arm.
@@ -76,7 +76,7 @@ def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats)
     known = np.isfinite(variance)
     made["version"], made["arms"], made["model"] = VERSION, ARMS, model
     made["time_s"], made["visits"] = int(time_s), min(visits, 2**32 - 1)
-    # What one host has seen for long is no more certain than a lesson may say.
+    # The knowledge of one host is never more certain than a lesson may be.
     made["mean"] = np.where(known, np.clip(mean, -EFFECT_MAX, EFFECT_MAX), 0.0)
     made["variance"] = np.where(known, np.clip(variance, VARIANCE_MIN, VARIANCE_MAX), 0.0)
     made["mean"][:, 0] = made["variance"][:, 0] = 0.0

@@ -85,7 +85,7 @@ def quorum(hosts: int) -> int:
 def _upper_median(weight: Floats, hosts: Ints) -> Floats:
     """The median of the weights above 0, the upper one of two: shape (p, 1, k)."""
     order = np.sort(weight, axis=1)
-    # Those of 0 come first.
+    # Weights of 0 come first.
     place = order.shape[1] - (hosts + 1) // 2
     place = np.minimum(place, order.shape[1] - 1)
     return np.take_along_axis(order, place[:, None], axis=1)

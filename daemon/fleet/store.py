@@ -141,7 +141,7 @@ class Store:
             keep_s: the store forgets the time after so many seconds.
         """
         key = f"{self._space}whole"
-        # Without a right to this key, each host goes by its own time.
+        # A user without the right to this key cannot share the time, so each host goes by its own.
         _, found = self._send([("SET", key, f"{at_s:.3f}", "NX", "PX", int(keep_s * 1000)), ("GET", key)])
         return _time_s(found, at_s)
 
@@ -205,7 +205,7 @@ class Store:
             self.close()
             raise StoreError(f"the store at {self.address} cannot be reached: {reason(error)}") from error
         for result in results:
-            # A pipeline over several connections tells of a lost one as of a refusal.
+            # A pipeline over several connections reports a lost connection in the same way as a refusal.
             if isinstance(result, ValkeyError | OSError) and not isinstance(result, ResponseError):
                 self.close()
                 raise StoreError(f"the store at {self.address} cannot be reached: {result}") from result
@@ -226,7 +226,7 @@ class Store:
             }  # fmt: skip
         places = [split_address(each, "fleet.store") for each in settings.store]
         if settings.kind == "sentinel":
-            # The sentinels take the same user and password, or none.
+            # The sentinels take the same user and password as the store, or none.
             sentinels = Sentinel(places, sentinel_kwargs=security, **security)
             return cast("Valkey", sentinels.master_for(settings.service))
         if settings.kind == "cluster":

@@ -177,7 +177,7 @@ class KeptLog:
         changed = len(self.columns) > before
         gone = [file for file in self._rows if file not in self._reader.files]
         if gone != list(self._rows)[: len(gone)]:
-            # Somebody else removed a file from the middle.
+            # Another program removed a file from the middle.
             self._forget()
             return self.refresh()
         if gone:

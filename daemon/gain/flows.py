@@ -113,7 +113,7 @@ def effects(rows: OutcomeRows, since_s: float = 0.0) -> dict[str, Effect | None]
     trial = in_trial & (rows["time_s"] >= since_s)
     if not trial.any():
         return {}
-    # After another design was set, the latest one counts.
+    # After a change of the design, the latest design counts.
     switchback = bool(rows["block"][trial][-1] >= 0)
     trial &= (rows["block"] >= 0) == switchback
     rows, trial = rows[trial | before], trial[trial | before]
@@ -150,7 +150,7 @@ class _Values:
         of_place = value.means(raw, self.place)[self.place]
         of_class = value.means(raw, self.size)[self.size]
         self.values: Floats = value.clipped(raw, self.place) + of_place - of_class
-        # Losses that leave no flow of a place anything are as bad as a value can be.
+        # If losses leave no throughput to any flow of a unit, its value is the lowest one.
         self.values[np.isneginf(raw) & np.isnan(of_place) & ~np.isnan(of_class)] = -value.CLIP
         self.known = np.isfinite(self.values) & (self.information > 0)
 

@@ -73,7 +73,7 @@ class Scan:
             self.lost = True
             found = data.find(_MARK, at + 1)
             if found < 0:
-                # The end may be the beginning of a mark.
+                # The last bytes may be the beginning of a mark.
                 found = len(data) if final else max(len(data) - len(_MARK) + 1, at + 1)
             at = found
         if final and self.lost:
@@ -88,7 +88,7 @@ class Scan:
         (own,) = _CRC.unpack_from(data, at + _HEADER.size)
         if mark != _MARK or own != zlib.crc32(data[at : at + _HEADER.size]):
             return None
-        # A frame that comes again, as from a block written twice, is none.
+        # A frame that comes again, for example from a block that was written twice, does not count.
         if length > CONTENT_MAX or number < self._number:
             return None
         return layout, number, checksum, at + HEADER_BYTES + length

@@ -201,7 +201,7 @@ class LogWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         files = self._form.files_of(self._folder)
         self._number = max([self._number, *map(self._form.number, files)]) + 1
-        # What an earlier version wrote goes first.
+        # The files of earlier versions are deleted first.
         files = [*self._form.foreign_files(self._folder), *files]
         total = sum(file.stat().st_size for file in files)
         for file in files:
@@ -341,7 +341,7 @@ class Reader:
         room, kept = self._bytes_max, len(files)
         while kept and (room := room - _size(files[kept - 1])) >= 0:
             kept -= 1
-        # The newest one in any case.
+        # The newest file is read in any case.
         self._old = min(kept, len(files) - 1) if files else 0
         return files[self._old :]
 
@@ -362,7 +362,7 @@ class Reader:
                 else:
                     self._unfinished = int(bool(data) or scan.lost)
         except FileNotFoundError:
-            # It made room for a newer one meanwhile.
+            # The file was deleted meanwhile, to make room for a newer one.
             return
         except OSError as error:
             raise ArtifactError(f"cannot read the {self._form.name} {path}: {error.strerror}") from error

@@ -27,10 +27,10 @@ FOLDER: Final = "outcomes"
 """The log's folder in the state directory."""
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
-        ("time_s", "=f8"),  # Unix time when the outcome was told.
+        ("time_s", "=f8"),  # Unix time at which the outcome was reported.
         ("outcome", OUTCOME_DTYPE),  # As the module told it; netns is 0 for the daemon's own namespace.
         ("group", "=u1"),  # One of `Group`, by the flow's birth.
-        ("block", "=i4"),  # Number of the time block of its birth; -1: none.
+        ("block", "=i4"),  # Number of the time block of its birth; -1 if there is none.
     ]
 )
 OutcomeRows = npt.NDArray[np.void]
@@ -181,7 +181,7 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     ended_s, births_s = rows["time_s"], born_s(rows)
     values = value.clipped(raw, prefixes * len(value.SIZE_NAMES) + value.size_classes(told))
     information = value.information(told)
-    # A number of the module begins anew with the machine; a visit lasts for a minute.
+    # The module's numbers begin anew when the machine boots. A visit lasts for a minute at most.
     numbers = np.where(
         told["visit"] > 0, told["visit"].astype(np.int64), -_timed(prefixes, births_s, ended_s)
     )

@@ -108,7 +108,7 @@ def report(
     counts = log.rows.time_s >= since_s
     group, block = log.rows.group, log.rows.block
     trial = _rows_where(counts & log.rows.active & np.isin(group, (Group.TREATED, Group.CONTROL)))
-    # After another design was set, the latest one counts.
+    # After a change of the design, the latest design counts.
     switchback = bool(trial.size) and bool(block[trial[-1]] >= 0)
     trial = trial[(block[trial] >= 0) == switchback]
     design = "none" if not trial.size else "switchback" if switchback else "holdback"
@@ -425,7 +425,7 @@ def _advice(log: _Log, at: UInt32s) -> tuple[Floats, dict[str, Advice]]:
 def _advice_of(rows: Columns, at: UInt32s, agreed: float) -> Advice:
     """The advice for a prefix with these rows, shape (m,)."""
     followed, reward = rows.arm[at] == rows.ran[at], rows.reward[at].astype(np.float64)
-    # All decisions of a flow share its luck.
+    # All decisions of a flow share its luck, so they are not independent.
     known = np.isfinite(reward)
     flows, unit = np.unique(rows.cookie[at][known] * 2 + followed[known], return_inverse=True)
     earned = np.bincount(unit, reward[known], flows.size) / np.maximum(np.bincount(unit), 1)

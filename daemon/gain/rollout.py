@@ -115,7 +115,7 @@ class StageTrial(Trial):
             return np.zeros(units.shape, np.bool_)
         number, place = divmod(block - self.first, STAGES[self.stage].blocks)
         draws = self._draws(units, number)
-        # Fewer steps than `lots`, because all flows wait for it.
+        # This takes fewer operations than `lots`, because all flows wait for it.
         held: Bools = (draws < draws[:, [place]]).sum(axis=1) >= STAGES[self.stage].treated
         return held
 

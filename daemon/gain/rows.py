@@ -53,27 +53,27 @@ CONTEXT: Final = ("age_s", "srtt_us", "min_rtt_us", "delivery_rate_Bps", "cwnd_p
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("time_s", "f8"),  # Unix time of the decision.
-        ("duration_s", "f4"),  # Until the flow's next decision, or its end.
-        ("busy_s", "f4"),  # Of that, the time in which data was acknowledged, in steps of a second.
-        ("cookie", "u8"),  # The flow.
-        ("prefix", "S32"),  # Its destination prefix.
+        ("duration_s", "f4"),  # Time until the flow's next decision, or its end.
+        ("busy_s", "f4"),  # Part of this time in which data was acknowledged, in steps of a second.
+        ("cookie", "u8"),  # Cookie of the flow.
+        ("prefix", "S32"),  # Destination prefix of the flow.
         ("model", "u4"),  # Version of the policy: its kind, its settings and the program's version.
-        ("arm", "u1"),  # The arm decided on.
+        ("arm", "u1"),  # The arm of the decision.
         ("policy_arm", "u1"),  # The arm that the policy chose, before chance or experiment.
         ("ran", "u1"),  # The arm that the flow ran; in the mode advise it may be another one.
         ("kind", "u1"),  # One of `Kind`.
         ("group", "u1"),  # One of `Group`.
         ("active", "?"),  # Whether the decision was carried out.
         ("ended", "?"),  # Whether the flow ended.
-        ("block", "i8"),  # Number of the time block of a switchback; -1: none.
-        ("probability", "f4", (ARMS_MAX + 1,)),  # Of every arm by its id, given the context.
+        ("block", "i8"),  # Number of the time block of a switchback; -1 if there is none.
+        ("probability", "f4", (ARMS_MAX + 1,)),  # Probability of every arm by its id, given the context.
         ("context", [(name, "f4") for name in CONTEXT]),
-        ("reward", "f4"),  # Eq. 1, over data sent under the arm, 0 to 1; NaN where there was too little.
+        ("reward", "f4"),  # Eq. 1 over the data sent under the arm, 0 to 1; NaN if there was too little.
         ("acked_bytes", "f8"),
         ("delivered", "f8"),  # Packets.
         ("lost", "f8"),
         ("retrans", "f8"),
-        ("rtt_us", "f4", (RTT_SAMPLES,)),  # Smoothed RTT at each second that moved data; NaN: none.
+        ("rtt_us", "f4", (RTT_SAMPLES,)),  # Smoothed RTT at each second with data, else NaN.
         ("life_s", "f4"),  # Age of the flow at the end of the row.
     ]
 )

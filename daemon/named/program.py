@@ -132,7 +132,7 @@ class Program:
         if obstacle:
             raise DatapathError(f"the program cannot be attached: {obstacle}")
         with self._alone():
-            # A load that was interrupted.
+            # A load was interrupted before.
             if self._loading.is_dir():
                 self._remove(self._loading)
             file = cast("Path", self._places.object_file)
@@ -141,8 +141,8 @@ class Program:
             if folder.is_dir():
                 self._change(folder, rules)
                 if not self.attached():
-                    # Somebody has detached what is pinned; or this process may not see what is attached,
-                    # and the kernel refuses to attach a program twice.
+                    # Somebody has detached the pinned program. Or this process may not see the attached
+                    # programs, and the kernel refuses to attach a program twice.
                     with contextlib.suppress(DatapathError):
                         self._attach(folder)
             else:
@@ -155,7 +155,7 @@ class Program:
         if not self.pinned() and not self.attached():
             return
         if _bpftool() is None:
-            # Without it the pins would go and the program would stay.
+            # Without this the pins would go and the program would stay.
             raise DatapathError(_NO_BPFTOOL)
         with self._alone():
             for folder in self._folders():
@@ -270,7 +270,7 @@ class Program:
 
     def _remove(self, folder: Path) -> None:
         with contextlib.suppress(DatapathError):
-            # An unfinished load is not attached, and somebody may have detached another.
+            # An unfinished load is not attached, and somebody may have detached another load.
             _call("cgroup", "detach", str(self._cgroup()), "sock_ops", "pinned", str(folder / "program"))
         for pin in folder.iterdir():
             pin.unlink()

@@ -158,7 +158,7 @@ def flatten(
     table: dict[bytes, Verdict] = {}
     named: list[Named] = []
     for policy in policies.entries:
-        # A policy for a namespace alone names no flows: containers choose for themselves.
+        # A policy that names only a namespace names no flows, because containers choose for themselves.
         if policy.prefix is None and not policy.ports:
             continue
         if policy.netns is not None and namespaces.get(policy.netns) != initial:
@@ -264,7 +264,7 @@ def _rank(policy: Policy) -> int:
 
 
 def _keys(prefix: Network | None, kind: int, port: int, own_port: int) -> Iterable[bytes]:
-    # Without a prefix a rule is for both families.
+    # A rule without a prefix is for both families.
     if prefix is None:
         yield from _keys(ipaddress.IPv4Network("0.0.0.0/0"), kind, port, own_port)
         yield from _keys(ipaddress.IPv6Network("::/0"), kind, port, own_port)

@@ -69,7 +69,7 @@ def read(file: Path) -> PrefixFile:
         ArtifactError: the file cannot be read.
     """
     try:
-        # A mark of byte order is no part of the first line; bytes that are no text are kept as they are.
+        # A byte-order mark is no part of the first line. Bytes that are not text are kept as they are.
         content = read_whole(file, BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
     except ArtifactMissingError:
         return PrefixFile()

@@ -70,7 +70,7 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
     if config.daemon.policy != "mutant":
         dwells = DWELLS if config.daemon.policy == "dwell-random" else (1,)
         return RandomChooser(pool, dwells=dwells, seed=seed)
-    # Imported here, because the other policies need neither: half of the daemon's start is their import.
+    # The import is here because other policies need neither module, and it takes half of the daemon's start.
     from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
     from ltp_switcher.daemon.choose.bandit.guarded import GuardedChooser
     from ltp_switcher.encoder import GRUEncoder

@@ -140,7 +140,7 @@ class Daemon:
         learned.load(pool)
         starts = StartingArms(self.datapath, config.rule.prefix_s)
         starts.forget_lots()
-        # Before the flows are looked at, so that no birth falls in between.
+        # This comes before the list of all flows, so that no birth is missed in between.
         self._events = self.datapath.events()
         self.engine = Engine(
             self.datapath,
@@ -218,7 +218,8 @@ class Daemon:
     def _steer(self, mode: str, policies: Policies) -> SessionTerms:
         """Steer the flows from now on, or change how. Returns the terms that count."""
         starts, wanted = self._starts_count(mode, policies), self._terms
-        # A module from before a setting refuses it. If another daemon steers, all are refused.
+        # A module that is older than a setting refuses it. If another daemon steers, all settings are
+        # refused.
         for terms in (wanted, SessionTerms(wanted.rtt_quarters), SessionTerms()):
             try:
                 self.datapath.open_session(start_arms=starts, **dataclasses.asdict(terms))
@@ -330,7 +331,7 @@ class Daemon:
         before = self.engine.governed.policies
         default_arm = kernel_config(self.config.kernel, self.arms).default_arm
         self.engine.govern(Policies(usable), ids, default_arm or 0)
-        # While the policies are unknown, those from before stay in force for new connections.
+        # While the policies are unknown, the earlier ones stay in force for new connections.
         if not (self.choices.held and policies is self.choices.policies):
             self._name(Policies(usable))
         if bool(before) != bool(usable):
@@ -388,7 +389,7 @@ class Daemon:
         kernel = kernel_config(new.kernel, self.arms)
         # An arm that was loaded meanwhile joins no pool by itself.
         arms = pool_of(new, self.arms) if "pool.arms" in paths else teams.candidates
-        # All that can be refused comes first, the kernel last: nothing is applied by halves.
+        # Everything that can be refused comes first and the kernel last, so that no change is half applied.
         teams.check(new.mpts, new.pool.k, arms)
         self.rollouts.check(wanted)
         if any(key.section == "kernel" for key in keys):
@@ -406,7 +407,7 @@ class Daemon:
             terms = self._steer(self.mode, self.choices.policies)
             self.engine.learned.rtt_quarters = terms.rtt_quarters
         if self.choices.policies:
-            # Another pool or k is another one for some policies, too.
+            # For some policies, another pool or k in the settings means another one in force.
             self._govern(self.choices.policies)
 
     def _configure_kernel(self, config: KernelConfig) -> None:
@@ -478,7 +479,8 @@ class Daemon:
             if parts[_VISITS] and visits is not None and not visits.restore(parts[_VISITS]):
                 log.warning("visits.arms has changed: what was learned from flow to flow is forgotten")
         except Exception as error:
-            # Learned state is worth less than the service: whatever is wrong with the file, start without it.
+            # Learned state is worth less than the service. If anything is wrong with the file, start without
+            # it.
             aside = set_aside(self._state_path)
             log.warning("starting afresh: %s; the old state is kept as %s", error, aside)
         else:
@@ -492,7 +494,8 @@ class Daemon:
                 if not pin.lasts:
                     self.datapath.unpin(cookie)
                     continue
-                # A flow that is pinned already may be so to the fallback arm, for want of its own.
+                # A flow that is pinned already may be pinned to the fallback arm, because its own arm is
+                # missing.
                 if not self.datapath.flow(cookie).record["flags"][0] & PINNED:
                     self.datapath.pin(cookie, arm_id(self.arms, pin.arm, f"pin of flow {cookie}"))
                 held.add(cookie)

@@ -89,7 +89,8 @@ class Signals:
         self._read.setblocking(False)
         self._write.setblocking(False)
         self._before_fd = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
-        # The byte in the socket is what counts; without a handler of its own the signal would kill.
+        # The byte in the socket wakes the loop. Without a handler of its own the signal would kill the
+        # process.
         self._before = {number: signal.signal(number, lambda *_: None) for number in handlers}
         selector.register(self._read, selectors.EVENT_READ, self._received)
 

@@ -55,7 +55,7 @@ def limit_bytes(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> int |
         try:
             text = (place / "memory.max").read_text().strip()
         except OSError:
-            # The root group has none.
+            # The root group has no limit.
             text = "max"
         if text.isdecimal():
             limits.append(int(text))

@@ -46,7 +46,7 @@ class ServiceManager:
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if address else None
         watched = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        # Twice within the time allowed, as sd_watchdog_enabled(3) advises.
+        # The sign of life comes twice within the allowed time, as sd_watchdog_enabled(3) advises.
         self._interval_s = int(environment.get("WATCHDOG_USEC", "0") if watched else "0") / 2e6
         self._fed_s = 0.0
 

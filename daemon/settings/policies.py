@@ -238,7 +238,7 @@ def to_toml(policies: Policies) -> str:
 
 
 def _toml(value: Entry) -> str:
-    # A text, a list, a number and true are the same in JSON and TOML, but for one mark.
+    # Texts, lists, numbers and true look the same in JSON and TOML, except for one mark.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

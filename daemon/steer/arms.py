@@ -300,7 +300,7 @@ class LearnedArms:
         watched = running.monitor.slots
         slots, interval = running.monitor.close(now_ns, phase, self.rtt_quarters)
         if running.monitor.slots is not watched:
-            # One of them stopped; it is to begin anew when it comes back.
+            # One of them stopped. It begins anew when it comes back.
             self._sorted = None
         fresh, window_pkts = running.monitor.fresh
         if fresh.size:

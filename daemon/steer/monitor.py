@@ -235,7 +235,7 @@ class Monitor(SlotArrays):
             rates_pps = counts[:, at] / (heard_s - since_s)[at]
             self._rates_pps[slots[at]] = rates_pps.T
             counts[:, at] = rates_pps * length_s
-        # One that is overdue has no ACKs to tell of.
+        # An overdue flow has no ACKs to report.
         waits = (~told & seldom & (now_s - heard_s < apart_s + length_s)).nonzero()[0]
         if waits.size:
             counts[:, waits] = self._rates_pps[slots[waits]].T * length_s
@@ -265,7 +265,7 @@ class Monitor(SlotArrays):
             seen[_ECHO:].reshape(_ECHOES, 6, -1).swapaxes(0, 1)
         )
         resolved = delivered + lost
-        # Marks that an earlier daemon made may bear any number.
+        # Marks of an earlier daemon may have any number.
         known = (acking_s > 0.0) & (number > self._first[slots]) & (number <= interval)
         ratios = np.full((3, *known.shape), np.nan)
         np.divide((resolved, delivered, lost), (sending_s, acking_s, resolved), out=ratios, where=known)

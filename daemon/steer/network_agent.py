@@ -58,15 +58,16 @@ class Agent:
         try:
             connection.request("GET", RESOURCE)
             with connection.getresponse() as response:
-                # Not all at once: it would make room for whatever length is told.
+                # The answer is not read all at once, because that would reserve room for whatever length is
+                # announced.
                 body = response.read(BYTES_MAX)
             if response.status != 200:
                 raise ValueError(f"it answered {response.status}")
             self.answer = _parse(body)
         except (OSError, HTTPException, ValueError) as error:
-            # What it said before counts until it is stale.
+            # The earlier answer counts until it is stale.
             if self._answers:
-                # It may quote what the agent said.
+                # The reason may quote the agent's answer.
                 told = " ".join(reason(error).split())[:REASON_MAX]
                 log.warning("network agent %s: %s; its signals are masked until it answers", self._url, told)
             self._answers = False

@@ -88,7 +88,7 @@ class Schedule:
         if leader is None:
             self._due_ns[phase] = now_ns + self._interval_ns
         else:
-            # The phase's flows came within an interval that nobody measures, so that may be short.
+            # The phase's flows came within an interval that nobody measures, so this interval may be short.
             self._due_ns[phase] = self._beside(leader, phase, phases, now_ns + 1)
 
     def due(self, flows: Sequence[int], now_ns: int, tolerance_ns: float) -> list[int]:

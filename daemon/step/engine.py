@@ -145,7 +145,7 @@ class Engine:
             self._control(_NO_SLOTS, records, started_ns)
             return
         slots = self.table.slots_of(records["cookie"])
-        # The array is the same one as long as the flows are the same.
+        # The array is the same object as long as the flows are the same.
         if slots is not self._known:
             if slots.min() == UNKNOWN:
                 slots, records = self._adopt(slots, records)
@@ -240,7 +240,7 @@ class Engine:
                 slot = self.table.remove(flow.cookie)
                 self._tell_flow("flow-closed", flow)
                 if slot in changes.opened:
-                    # Born and gone within the batch: nobody has heard of it.
+                    # The flow was born and ended within the batch, so nobody else knows it.
                     changes.opened.remove(slot)
                 elif slot is not None:
                     changes.closed.append(slot)
@@ -285,7 +285,7 @@ class Engine:
         self._starts.write(news)
         now_ns = self._clock()
         if now_ns >= self._renew_at_ns:
-            # Entries age, so that none outlives its policy for long.
+            # Entries expire, so that none outlives its policy for long.
             self._renew_at_ns = now_ns + POLICY_START_NS // 2
             self._starts.write(self.governed.own_starts(), POLICY_START_NS * 1e-9)
 
@@ -309,7 +309,7 @@ class Engine:
     def _open_teams(self, slots: Slots) -> None:
         chosen, paths = self.governed.open(slots, self.table, Terms(self.teams.candidates, self.teams.k))
         if self.visits is not None:
-            # What stays on its lot takes part in no selection.
+            # A flow that stays on its lot takes part in no selection.
             free = self.visits.held.held(chosen) == 0
             chosen, paths = chosen[free], [paths[place] for place in np.flatnonzero(free).tolist()]
         self.teams.special = self.governed.terms

@@ -130,7 +130,7 @@ class Governed(SlotArrays):
         found = {prefix: self._ids[arm] for prefix, arm in self.policies.starts().items()}
         for policy in self.policies.entries:
             if policy.exclude and policy.for_whole_prefix:
-                # An entry of its own keeps a shorter prefix from deciding.
+                # An entry of its own prevents a shorter prefix from deciding.
                 found[str(policy.prefix)] = self._default
         return {prefix: arm for prefix, arm in found.items() if arm not in LEARNED}
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gain of a handover: a fixed schedule of switches with `bdp` and with `as-is`."""
+"""The gain of a handover: a fixed schedule of switches runs once with the handover `bdp`, which gives the new
+arm a window that fits the path, and once with `as-is`, which keeps the window.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Results:
     oracles: Mapping[str, float] = field(default_factory=dict)
     """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
     losses: Mapping[str, Sequence[Losses]] = field(default_factory=dict)
-    """Losses compared with the best arm, by scheme."""
+    """Losses of reward compared with the best arm, by scheme; see `losses`."""
     transitions: Sequence[Transition] = ()
     """Transitions of the schemes that switch once, if such schemes ran."""
 

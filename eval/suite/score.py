@@ -155,11 +155,11 @@ def over_arms(paths: Sequence[PathScore], scheme: str) -> list[Over]:
 
 
 def gap_closed(paths: Sequence[PathScore], scheme: str) -> tuple[str, float]:
-    """Return the best single arm over all paths, and the share of its log gap to the best arms that the
-    scheme closes.
+    """Return the best single arm over all paths, and the share of the gap that the scheme closes.
 
-    The share is 1 where the scheme is as good as the best arm in hindsight, 0 where it is as good as the best
-    single arm, and NaN where there is no gap.
+    The gap is the log ratio between the best arms in hindsight and the best single arm. The share is 1 if the
+    scheme is as good as the best arm in hindsight, 0 if it is as good as the best single arm, and NaN if
+    there is no gap.
     """
     whole = [path for path in paths if scheme in path.cells]
     arms = [arm for arm in whole[0].cells if is_arm(arm) and all(arm in path.cells for path in whole)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arm on the links of LTP's evaluation (§7.3) in the simulator: one factor varied at a time.
 
-The simulation takes half a minute, and the lab hours. But it proves nothing: claims are measured on the
-kernel.
+The simulation takes half a minute; the lab would take hours. But the simulation proves nothing: claims are
+measured on the kernel.
 """
 
 from __future__ import annotations

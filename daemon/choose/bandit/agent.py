@@ -33,8 +33,8 @@ from ltp_switcher.slots import SlotArrays, column
 
 STATE_VERSION: Final = 1
 INPUT_SIZE: Final = N_FEATURES + ARMS_MAX
-# Decisions of a flow that can be under way at once. A decision that lasts an RTT needs three places; one
-# that lasts a step needs one for every step of a long RTT.
+# Largest number of a flow's decisions that can be under way at once. A decision that lasts an RTT needs three
+# places. A decision that lasts a step needs a place for every step of a long RTT.
 _DEPTH_LONG: Final = 4
 _DEPTH_SHORT: Final = 64
 _PINNED: Final = int(FlowFlags.PINNED)
@@ -124,7 +124,8 @@ class MutantAgent(Chooser, SlotArrays):
         dim = encoder.output_size + 1
         prior = encoder.artifact
         trained = Sums(prior.prior_A[self._ids], prior.prior_b[self._ids], prior.prior_counts[self._ids])
-        # Over a baseline the prefix alone counts. Other paths do not prove anything about this one.
+        # Over a baseline only the knowledge of the prefix counts, because other paths prove nothing about
+        # this one.
         wider = (config.trained_cap, config.global_cap) if config.baseline == "none" else (0.0, 0.0)
         self.knowledge = Knowledge(trained, *wider, config.prefix_cap)
         self._features = self.part(FeatureWindows())
@@ -349,13 +350,14 @@ class MutantAgent(Chooser, SlotArrays):
         self._exploring[slots] |= is_given & (self._column[given] != choice)
         choice = np.where(is_given, self._column[given], choice)
         self._expected[slots] = mean[np.arange(len(slots)), choice]
-        # The arm of a pinned flow is not ours to choose, but there is something to learn from it.
+        # The agent does not choose the arm of a pinned flow, but learns from it.
         pinned = (records["flags"] & _PINNED) != 0
         arms = np.where(pinned, records["arm"], self._ids[choice]).astype(np.intp)
-        # The reward right after a switch says more about the queue that the arm before left.
+        # The reward right after a switch says more about the queue that the earlier arm left.
         lesson = None if baseline is None else baseline.free & (arms == self._decisions.arm(slots))
         self._decisions.make(slots, arms, z, time_ns, lesson)
-        # Half a step early, lest a step that comes a little early cost a whole one.
+        # The time is half a step shorter, so that a step that comes a little early does not cost a whole
+        # step.
         self._due_ns[slots] = time_ns + (hold_ns - self.step_ms * 0.5e6).astype(np.int64)
 
     def _by_ucb(self, slots: Slots, z: Floats, mean: Floats) -> Indices:

@@ -97,7 +97,7 @@ class Decisions(SlotArrays):
         self._lesson[slots, at] = True if lesson is None else lesson
         self._counts[slots, at] = 0.0
         self.made[slots] = made + 1
-        # A ring that is full forgets the oldest decision unlearnt.
+        # A full ring forgets its oldest decision, although nothing was learned from it.
         self._learnt[slots] = np.maximum(self._learnt[slots], made + 1 - self.depth)
 
     def fold(self, slots: Slots, records: RecordArray, time_ns: Ints) -> None:
@@ -112,7 +112,8 @@ class Decisions(SlotArrays):
         exists = age < self.made[slots, None]
         sent_ns = time_ns - records["srtt_us"].astype(np.int64) * 1000
         begun = exists & (self._start_ns[slots] <= sent_ns[:, None])
-        # The newest decision for this arm that had begun when the data left; failing that, any for the arm.
+        # The newest decision for this arm that had begun when the data left. If there is none, any decision
+        # for the arm.
         worth = np.where(begun, 2 * self.depth, self.depth) - age
         same = (arms[:, :, None] == self._arm[slots][:, None, :]) & exists[:, None, :]
         worth = np.where(same, worth[:, None, :], 0)

@@ -86,7 +86,7 @@ class LinUCB(SlotArrays):
         """The LinUCB bonus of every arm without alpha, sqrt(z' A^-1 z), shape (n, arms)."""
         reach = self._inverse[slots] @ z[:, None, :, None]
         squared: Floats = (reach[..., 0] * z[:, None, :]).sum(axis=-1) / self._faded[slots]
-        # Nobody knows less than one who knows nothing: there A is the ridge alone.
+        # The width is largest where nothing is known: there A is the ridge alone.
         nothing = (z * z).sum(axis=1, keepdims=True) / self.ridge
         return np.sqrt(np.clip(squared, 0.0, nothing))
 

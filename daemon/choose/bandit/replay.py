@@ -35,7 +35,7 @@ from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder.dataset import DATA, Sequence, save_sequence
 from ltp_switcher.errors import ArtifactError, LtpSwitcherError, reason
 
-# A decision cut short by the next is an answer only if it showed this much of its time.
+# A decision that the next one cut short counts only if it lasted for this share of its time.
 _SHOWN: Final = 0.4
 
 

@@ -105,7 +105,7 @@ class KeepChooser(Chooser, SlotArrays):
             self._arm[slots] = arms = np.where(arms == 0, records["want_arm"], arms)
         pinned = records["flags"] & PINNED
         if pinned.any():
-            # Not ours to choose for now; afterwards it returns to what it was.
+            # The chooser does not choose for a pinned flow. Afterwards the flow returns to its earlier arm.
             arms = np.where(pinned, records["want_arm"], arms)
         unknown = np.empty(slots.shape)
         unknown.fill(np.nan)

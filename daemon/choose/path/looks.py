@@ -250,7 +250,7 @@ class Looks(SlotArrays):
         self.mean_us[slots] = mean_us
         self.packet_us[slots] = time_ns * 1e-3 / np.maximum(delivered_pkts, 1.0)
         self.bdp_pkts[slots] = np.maximum(self.bdp_pkts[slots], seen[BDP])
-        # Half a packet: a look without any is a fall, not an infinite one.
+        # A look without any packet counts as half a packet, so that the fall is not infinite.
         log_rate = np.log(np.maximum(delivered_pkts, 0.5) / np.maximum(time_ns, 1.0))
         # The rate of a look in which the application paused is not the path's.
         idle = self._idle[slots]

@@ -36,7 +36,8 @@ from ltp_switcher.slots import SlotArrays, column
 APART: Final = 1.25
 """Largest ratio of the mean RTTs of two siblings, unless `APART_PKTS` allows more."""
 APART_PKTS: Final = 10.0
-"""Largest difference between the mean RTTs of two siblings, in packets that the bottleneck sends meanwhile.
+"""Largest difference between the mean RTTs of two siblings. It is counted in packets that the bottleneck
+sends during this difference.
 """
 SAMPLES_LEAST: Final = 3
 """Least number of RTT samples with which the mean RTT of a look counts."""
@@ -167,7 +168,7 @@ class Siblings(SlotArrays):
         self._rtts[slots] += seen[[RTT_SAMPLES, RTT_SUM]].T
         self._srtt_us[slots] = seen[SRTT]
         players, first, at = np.unique(of, return_index=True, return_inverse=True)
-        # The oldest flow stands for the others in what cannot be summed up.
+        # The oldest flow's values stand for the player's where values cannot be summed up.
         is_oldest = known.oldest[of] == slots
         first[at[is_oldest]] = np.flatnonzero(is_oldest)
         np.add.at(known.totals, of, news)
@@ -175,7 +176,7 @@ class Siblings(SlotArrays):
         folded[_TOTALS] = known.totals[players].T
         for row in _SUMMED:
             folded[row] = np.bincount(at, seen[row])
-        # A player is silent as long as its flows are in the mean, whichever of them this step tells of.
+        # A player's silence is the mean of its flows' silences, whichever flows have a record in this step.
         folded[SILENT_NS] /= np.array([len(self._flows[player]) for player in players.tolist()])
         for row, is_known in ((RTT_LEAST, seen[RTT_SAMPLES] > 0), (KERNEL_FLOOR, seen[KERNEL_FLOOR] > 0)):
             least = np.full(players.size, np.inf)
@@ -207,7 +208,7 @@ class Siblings(SlotArrays):
         self._mark[mine] = self._totals[mine, 0]
         count, sum_us = self._rtts[mine].T
         self._rtts[mine] = 0.0
-        # A flow that came within the look has a smaller share of it.
+        # A flow that began within the look has a smaller part of the look.
         whole = np.isfinite(got)
         counts, sums, squares = (
             np.bincount(of[whole], weights, known.capacity) for weights in (None, got[whole], got[whole] ** 2)

@@ -77,7 +77,7 @@ class Rivals(SlotArrays):
             now_ns: CLOCK_MONOTONIC, shape (n,).
         """
         lows_us = self._lows_us[slots]
-        # Comparisons with NaN are false: all looks have to be there.
+        # Comparisons with NaN are false, so all looks have to exist.
         stands = lows_us.min(axis=1) > STANDS * floor_us
         constant = lows_us.max(axis=1) <= CONSTANT * lows_us.min(axis=1)
         slow = self._rates[slots].mean(axis=1) < SLOW * top_Bps

@@ -387,7 +387,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._rivals.look(slots, least_us, looks.rate_Bps[slots])
         settled = seen[ROUND_TRIPS] >= self._settings.settle_rtts
         signs = self._signs(slots, seen, role, settled)
-        # So the drained steady arm shows the floor, where BBR's start or test did not.
+        # The drained steady arm shows the floor, which BBR's start or test did not show.
         kept = (role == PROBING) | (signs.judged & ~signs.changed)
         kept |= self._drained[slots] & (role == STEADY) & ~settled
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
@@ -414,7 +414,8 @@ class RuleChooser(Chooser, SlotArrays):
         looks, settings, now_ns = self._looks, self._settings, seen[TIME_NS]
         probing, steady = role == PROBING, role == STEADY
         least_us = looks.least_us[slots]
-        # While an arm empties the queue, the RTT is not its own, and the next arm would find an empty path.
+        # While an arm empties the queue, the RTT is not the arm's own, and the next arm would find an empty
+        # path.
         judged = ~probing & settled & ~looks.drained[slots] & ~self._own.under_way(slots)
         own_us = np.where(steady, STEADY_US, 0.0)
         shorter, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
@@ -422,7 +423,7 @@ class RuleChooser(Chooser, SlotArrays):
         high = self._case("own-queue", judged & steady & (high_s >= settings.rise_s))
         judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
         stands = judged & (high_s >= QUEUE_RISES * settings.rise_s)
-        # Not at once again: the queue may be another flow's.
+        # The test does not come again at once, because the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= settings.change_s * 1e9
         queued = others | (stands & steady & again)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
@@ -474,17 +475,17 @@ class RuleChooser(Chooser, SlotArrays):
         looks, state = self._looks, self._state[slots]
         ratio = looks.rtt_ratio(slots)
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
-        # On a long path BBR is in its start still, which is faster than another arm's.
+        # On a long path BBR is still in its start, which is faster than another arm's start.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
-        # Another arm's gain is a shorter queue. BBR has none where the application asks for less than the
-        # path has.
+        # Another arm would gain by a shorter queue. BBR has no queue if the application asks for less than
+        # the path has.
         empty = (ratio < BEHIND_QUEUE) & (looks.overfilled(slots) == 0)
         empty &= held & (state == State.PROBES) & (self._code[slots] != why.GENTLE)
         empty = self._case("no-queue", empty)
         self._code[slots[empty]] = why.EMPTY
         held &= ~empty
         testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
-        # Behind another's queue the RTT says nothing of the path, and a short buffer stays short.
+        # Behind another flow's queue the RTT says nothing about the path, and a short buffer stays short.
         varies = self._case("varies", ratio > self._settings.rtt_ratio)
         few = self._case("few-packets", looks.holds_few(slots))
         shows = ((varies & (state != State.SHALLOW)) | few) & ~testing & (state != State.COMPARES)
@@ -541,14 +542,14 @@ class RuleChooser(Chooser, SlotArrays):
         """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`)."""
         looks, settings = self._looks, self._settings
         ratio, swing, lost = looks.rtt_ratio(slots), looks.swing(slots), looks.quiet_loss(slots)
-        # Vegas halves its window at a loss, as Reno does, which so never exceeds this many packets.
+        # Vegas halves its window at a loss, as Reno does, so its window never exceeds this many packets.
         lossy = self._case("lossy", looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS)
-        # The queue of a fall that the comparison was about is no sign of a rate that varies.
+        # A comparison follows a fall. The queue of this fall is no sign of a rate that varies.
         compared = (self._state[slots] == State.COMPARES) & self._was_steady[slots]
         varies = self._case("varies", (ratio > settings.rtt_ratio) & ~compared)
         swings = self._case("swings", swing > settings.rate_swing)
         overfilled = looks.overfilled(slots)
-        # The careful arm's own queue says nothing of the buffer, nor does a window above the path's.
+        # The careful arm's own queue says nothing about the buffer, nor does a window above the path's.
         few = self._case("few-packets", looks.holds_few(slots))
         filled = self._case("shallow", (overfilled > 0) & (self._role(slots) != CAREFUL) & ~few)
         calm = self._case("trials", again & ~lossy & ~swings)
@@ -571,7 +572,8 @@ class RuleChooser(Chooser, SlotArrays):
         state = np.where(starved, AS_BEST[self._surprise.instead(slots, self._now_ns)], state)
         role = ROLE[state]
         reason = np.where(starved, why.STARVED, reason)
-        # The RTT's range holds the start of the flow for ever; only the rate and the losses are news.
+        # The RTT's range contains the flow's start for ever, so only the rate and the losses can tell
+        # something new.
         unfit = again & (role != self._role(slots)) & (lossy | swings)
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
@@ -692,7 +694,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._drained[slots[tested & ~rival]] = True
         lowest_us, floor_us = self._rivals.lowest_us(slots), self._looks.floor_us[slots]
         queued = ~rival & (state == State.TESTS_QUEUE)
-        # A queue that nobody could empty is the path's. Several flows of BBR never empty it.
+        # A queue that nobody could empty belongs to the path. Several flows of BBR never empty it.
         longer = queued & (lowest_us > self._settings.rtt_step * floor_us)
         longer[longer] = self._siblings.alone(slots[longer])
         self._looks.forget(slots[queued & ~longer], floor_us[queued & ~longer])

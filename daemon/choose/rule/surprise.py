@@ -129,7 +129,7 @@ class Surprise(SlotArrays):
         floor_us, now_ns, queued = floor_us[told], now_ns[told], queued[told]
         other = self._best_other(at, role, floor_us, now_ns)
         noise2 = self._noise2[at]
-        # The highest of many means is high by chance, too.
+        # The highest of many means is partly high by chance.
         own = np.where(self._count[at, role] > 0, self._best[at, role] - np.sqrt(noise2 / MEMORY), np.nan)
         calm = ~self._sums[at].any(axis=1)
         self._calm2[at[calm]] = noise2[calm]
@@ -142,14 +142,14 @@ class Surprise(SlotArrays):
         best, level = self._best[at, role], self._level[at, role]
         self._gap[at] = best - earned
         starves = self._sums[at, 0] >= ALARM
-        # What another arm has shown explains the lack, unless this one has come near to it.
+        # The level of another arm explains the lack, unless this arm has come near to that level.
         fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
         fell |= self._owed[at] & (best - level > HALF)
         starves &= ~fell
         waits = queued | (now_ns < self._probe_ns[at])
         due = fell & (role != PROBING) & ~waits
         self._owed[at] = (self._owed[at] | fell) & waits
-        # Where no probe is due yet, the other arms' levels go on to count.
+        # While no probe is due, the other arms' levels continue to count.
         other_path = due | (fell & (role == PROBING))
         self._other_path(at[other_path], role[other_path])
         self._sums[at[fell | starves]] = 0.0
@@ -248,7 +248,7 @@ class Surprise(SlotArrays):
         self._floor_us[at, role] = floor_us
         step2 = (earned - self._last[at]) ** 2 / 2.0
         spread2 = np.where(first, np.nan, off**2)
-        # A fall that raises an alarm is no noise.
+        # A fall that raises an alarm must not count as noise.
         most = 9.0 * self._noise2[at]
         seen2 = np.minimum(np.fmax(step2, spread2), most)
         noise2 = self._noise2[at]
@@ -263,7 +263,7 @@ class Surprise(SlotArrays):
         count[np.arange(at.size), role] = np.isfinite(own)
         self._count[at] = count
         self._level[at, role] = self._best[at, role] = np.nan_to_num(own)
-        # The fall was no noise.
+        # The fall must not count as noise.
         self._noise2[at] = self._calm2[at]
 
     def _wait_ns(self, slots: Slots, role: Ints) -> Floats:

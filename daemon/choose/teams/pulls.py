@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 _PULL_DTYPE: Final = np.dtype(
     [
-        ("arm", "u1"),  # 0: the flow is not pulling.
+        ("arm", "u1"),  # 0 if the flow is not pulling.
         ("seen_ns", "i8"),
-        ("count_from_ns", "i8"),  # 0: the arm does not run yet.
+        ("count_from_ns", "i8"),  # 0 if the arm does not run yet.
         ("until_ns", "i8"),
         ("counts", "f8", (COUNTS,)),  # See `measurements`.
     ]
@@ -111,7 +111,7 @@ class Pulls(SlotArrays):
         if search.slot == slot:
             self._release(search)
         if not search.members:
-            # What was pulled so far belongs to a path that nobody uses now.
+            # The pulls so far belong to a path that nobody uses now.
             self.stop(prefix)
 
     def stop(self, prefix: str) -> None:

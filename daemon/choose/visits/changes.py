@@ -34,7 +34,7 @@ class Changes:
 
     def __init__(self, most: int = DETECTORS_MAX) -> None:
         self._bank = AdwinBank(DELTA, clock=1)
-        # The system gives the memory of a detector once it is written to.
+        # The system provides a detector's memory only when the detector is first written to.
         self._bank.grow(most)
         self._free = list(range(most))[::-1]
         self._at: Ints = np.zeros(0, np.int64)

@@ -115,7 +115,7 @@ class Learner:
         """
         self._grow(visits.prefixes)
         changed = [self._observe_one_each(visits.take(each)) for each in _one_each(visits.prefixes)]
-        # The visits to a host teach its prefix, too: so other hosts, and new ones, hear of them.
+        # The visits to a host also teach its prefix, so that other hosts and new ones profit from them.
         parents = self._parents[visits.prefixes]
         (of_hosts,) = np.nonzero(parents >= 0)
         for each in _one_each(parents[of_hosts]):
@@ -127,7 +127,7 @@ class Learner:
 
     def _grow(self, prefixes: Ints) -> None:
         size = int(prefixes.max(initial=-1)) + 1
-        # Nearly always there is room, and each part would copy its arrays to find that out.
+        # There is nearly always room, and each part would copy its arrays only to find that out.
         if size > len(self._incumbents):
             self._have(size)
 
@@ -157,7 +157,8 @@ class Learner:
         )
         if self._changes is None:
             return np.zeros(0, np.int64)
-        # Without its arm's effect, a visit of another arm is no change of the path.
+        # The values lack their arms' effects, so a visit of another arm is not taken for a change of the
+        # path.
         counts = self.posteriors.visits[visits.prefixes]
         changed = visits.prefixes[self._changes.update(visits.prefixes, counts, levels)]
         self.posteriors.fade(changed)
@@ -193,7 +194,7 @@ class Learner:
         """
         incumbents = self._incumbents[prefixes] if incumbents is None else incumbents
         effects = self.effects(prefixes, now_s)
-        # The level is that of the decision's own choice; the incumbent may be another.
+        # The level belongs to the decision's own choice, and the incumbent may be another arm.
         of_incumbent = effects.mean[np.arange(len(prefixes)), incumbents]
         expected: Floats = self.posteriors.levels(prefixes, effects, now_s) + of_incumbent
         return expected
@@ -256,7 +257,7 @@ class Learner:
         found = self._mixture(prefixes, now_s)
         incumbents = self._best(prefixes, found.effects)
         trials, worths = self._trials(prefixes, found, incumbents)
-        # A trial is worth nothing before the prefix has told how far its visits differ by themselves.
+        # A trial is worth nothing before the prefix has shown how far its visits differ by themselves.
         worths[self.posteriors.visits[prefixes] < self._first_trial] = 0.0
         chances = self.purse.chances(prefixes, worths, flows, now_s)
         return Plan(incumbents, trials, chances)
@@ -312,7 +313,7 @@ class Learner:
             raise ArtifactError("the arms of prefixes are none of the learner's")
         self.posteriors.restore(arrays, size)
         self.purse.restore(arrays, size)
-        # An earlier release knew of no other hosts, and of no paths.
+        # The state of an earlier release has no knowledge of other hosts and of paths.
         for part in (self.site, self.paths):
             if any(name in arrays for name in part.state()):
                 part.restore(arrays, size)

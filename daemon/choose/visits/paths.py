@@ -78,7 +78,7 @@ class Paths:
         np.add.at(self._sum, prefixes, np.where(seen, logs, 0.0))
         np.add.at(self._count, prefixes, seen)
         keep = np.minimum(MEMORY / np.maximum(self._count[prefixes], 1.0), 1.0)
-        # A prefix that is there twice gets the same twice.
+        # If a prefix is named twice, both of its entries get the same values.
         self._sum[prefixes], self._count[prefixes] = self._sum[prefixes] * keep, self._count[prefixes] * keep
 
     def learn(self, wider: Effects, known: Effects, prefixes: Ints, between: float) -> None:
@@ -105,7 +105,7 @@ class Paths:
         A = np.einsum("na,ni,nj->aij", weights, z, z, optimize=True)
         b = np.einsum("na,ni->ai", weights * claims, z)
         self._model.start(np.zeros(1, np.int64), A[None], b[None], (weights > 0).sum(axis=0)[None])
-        # The log of the chance of such data with the linear function, over that without it.
+        # The log ratio of the probability of the data with the linear function to the probability without it.
         precision = A + RIDGE * np.eye(len(Number))
         fit = np.einsum("ai,ai->a", b, np.linalg.solve(precision, b[:, :, None])[:, :, 0])
         odds = 0.5 * (fit - np.linalg.slogdet(precision / RIDGE)[1]) + math.log(DEPENDS / (1.0 - DEPENDS))

@@ -181,7 +181,7 @@ class Posteriors:
         mean = self._mean[prefixes]
         covariance = self._aged(prefixes, now_s)
         rows = np.arange(len(prefixes))
-        # The observation is level + effect[arm]; the decision's own has no effect.
+        # The observation is level + effect[arm]. The decision's own choice has no effect.
         along = covariance[:, :, 0] + np.where(arms > 0, 1.0, 0.0)[:, None] * covariance[rows, :, arms]
         spread = along[:, 0] + np.where(arms > 0, along[rows, arms], 0.0)
         expected = mean[:, 0] + np.where(arms > 0, mean[rows, arms], 0.0)
@@ -203,7 +203,7 @@ class Posteriors:
         growth[0] = self.noise.changed_level
         covariance = self._covariance[prefixes]
         covariance[:, places, places] += growth
-        # No more is unknown than before any data.
+        # The variance never exceeds its value before any data.
         covariance[:, places, places] = np.minimum(covariance[:, places, places], np.diagonal(self._begin))
         self._covariance[prefixes] = covariance
 
@@ -260,7 +260,7 @@ class Posteriors:
         told = 1.0 / spreads - 1.0 / _DIFFUSE
         tells = told > _LEAST_TOLD
         variance = np.divide(1.0, told, out=np.full_like(told, np.inf), where=tells)
-        # What was known of an effect before any data, a mean of 0, is in this mean no more.
+        # The knowledge before any data, a mean of 0, is taken out of this mean.
         mean = np.divide(self._mean[prefixes], spreads * told, out=np.zeros_like(told), where=tells)
         mean[:, 0], variance[:, 0] = 0.0, 0.0
         return Effects(mean, variance)
@@ -296,7 +296,7 @@ class Posteriors:
         between = noise.host_between if hosts else noise.between
         far_share = noise.host_far_share if hosts else noise.far_share
         covariance = self._aged(prefixes, np.full(len(prefixes), now_s))[:, 1:, 1:]
-        # What was known of an effect before any data, a mean of 0, is in the evidence no more.
+        # The knowledge before any data, a mean of 0, is taken out of the evidence.
         evidence: Floats = np.linalg.inv(covariance) - np.eye(self.arms - 1) / _DIFFUSE
         told: Floats = np.asarray(np.linalg.solve(covariance, self._mean[prefixes, 1:, None])[:, :, 0], float)
         if others is not None:
@@ -304,7 +304,7 @@ class Posteriors:
             told += others.mean[:, 1:] / others.variance[:, 1:]
         near, of_near = _joined(evidence, told, prior, between)
         far, of_far = _joined(evidence, told, prior, noise.far)
-        # Each arm by itself: what the data tell of it alone.
+        # For each arm by itself, this is the word of its own data alone.
         alone = 1.0 / np.diagonal(covariance, axis1=1, axis2=2) - 1.0 / _DIFFUSE
         vector = self._mean[prefixes, 1:] * (alone + 1.0 / _DIFFUSE)
         if others is not None:
@@ -403,7 +403,7 @@ class Posteriors:
         growth = np.full(self.arms, self.noise.effect_per_s)
         growth[0] = self.noise.level_per_s
         known = np.diagonal(self._covariance, axis1=1, axis2=2)[prefixes]
-        # No more is unknown than before any data.
+        # The variance never exceeds its value before any data.
         aged: Floats = np.minimum(known + since_s[:, None] * growth, np.diagonal(self._begin))
         return aged
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-# One core is what is being measured: before numpy, which reads it when it is loaded.
+# The benchmark measures one core. The setting comes before numpy, which reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np

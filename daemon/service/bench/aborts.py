@@ -83,13 +83,14 @@ class Aborting(Learner):
         effect = self._means[at, visits.arms] - self._means[at, incumbents]
         cut, most = self._cut(effect)
         self.saved.append(np.where(aborted, cut - effect, 0.0))
-        # The noise of the visit is the path's, and stays. Noise that seems to gain pays in no more than that.
+        # The noise of the visit belongs to the path, and stays. Noise that seems to gain pays in no more than
+        # this.
         ended = np.where(aborted, lack + effect - cut, lack)
         bounded = aborted | (tried & (seems < -self._least))
         self._ledger.ended = {
             int(one): -float(np.clip(ended[one], -most[one], most[one])) for one in np.flatnonzero(bounded)
         }
-        # An aborted visit tells as much as its beginning.
+        # The information of an aborted visit is the information of its beginning.
         values = np.where(aborted, visits.values - (seems - lack), visits.values)
         told = 0.25 / np.maximum(self._noise**2 - 0.09, 0.25 / 3.0)
         information = np.where(aborted, told, visits.information)
@@ -100,12 +101,12 @@ class Aborting(Learner):
     def _cut(self, effect: Floats) -> tuple[Floats, Floats]:
         """The rest of the effects of aborted trials, and the most that can be lost: shape (n,) each."""
         took_s = np.exp(np.interp(self._rng.random((effect.size, 2)), _SHARES, np.log(_TOOK_S)))
-        # The second flow of a visit comes until a second after the first one's end.
+        # The second flow of a visit begins up to a second after the first flow's end.
         late_s = self._rng.random(effect.size) * (took_s[:, 0] + 1.0)
         on_s = np.maximum(self._after_s - np.stack([np.zeros_like(late_s), late_s], axis=1), 0.0)
         rate = np.exp(effect / 2.0)[:, None]
         whole = took_s <= on_s * rate
-        # What is left of the flow takes its usual time.
+        # The rest of the flow takes its usual time.
         rest = -2.0 * np.log1p(np.maximum(on_s * (1.0 - rate) / took_s, -0.999))
         left = np.where(whole, effect[:, None], rest).mean(axis=1)
         most = np.minimum(2.0 * np.log1p(on_s / took_s), WORST).mean(axis=1)

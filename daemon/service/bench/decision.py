@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Final, get_args
 
-# One core is what is being measured: before numpy, which reads it when it is loaded.
+# The benchmark measures one core. The setting comes before numpy, which reads it when it is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -46,7 +46,7 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
     commands: CommandArray = np.zeros(flows, COMMAND_DTYPE)
     commands["cookie"], commands["arm"] = crowd.records["cookie"], ArmId.CUBIC
     spent_s = np.empty(steps)
-    # Flows come one after the other, else all of them would close their windows in the same step.
+    # Flows begin one after the other. Otherwise all of them would close their windows in the same step.
     opened = 0
     for i in range(-_JOIN_STEPS, steps):
         wanted = min(flows, -(-flows * (i + _JOIN_STEPS + 1) // _JOIN_STEPS))
@@ -70,7 +70,7 @@ def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, 
         "p50_ms": round(float(p50), 3),
         "p99_ms": round(float(p99), 3),
         "max_ms": round(float(spent_s.max() * 1e3), 3),
-        # What fits a core when the 99th percentile must stay within a step.
+        # Number of flows on a core with which the 99th percentile stays within a step.
         "flows_a_core": int(flows * step_ms / p99),
     }
 

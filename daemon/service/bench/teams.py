@@ -88,7 +88,7 @@ def measure(kind: Kind, seed: int, draws: int) -> Picks:
     near = {way: np.zeros(kind.prefixes) for way in ("algorithm 2", "equal shares", "prior", "lot")}
     gain, cost = np.zeros(kind.prefixes), np.zeros(kind.prefixes)
     for number, (pools, worth) in enumerate(zip(made(effects, kind, rng), effects, strict=True)):
-        # The mean of all other prefixes is what a new one begins with.
+        # A new prefix begins with the mean of all other prefixes.
         prior = np.argsort(-np.delete(effects, number, axis=0).mean(axis=0))[:TEAM]
         for _ in range(each):
             team, pulls = picked(pools, TEAM, PULLS, rng)
@@ -175,8 +175,9 @@ def live(
     """Replay one of the learners of `LIVE` among `PRIOR` arms.
 
     Returns:
-        The share of the gap that is closed off-model in visits 31 to 100 and 101 to 400, the reward over the
-        decision's on-model, and the share of prefixes that got a team.
+        Three results: the share of the gap that is closed off-model in visits 31 to 100 and 101 to 400; the
+        reward relative to the decision's, on the prefixes that are not off-model; the share of prefixes that
+        got a team. `bench.learner` defines off-model.
     """
     gains, best, ended = [], [], []
     off: list[Bools] = []

@@ -519,7 +519,8 @@ class LiveLearner:
         """Take outcomes into their visits, shape (n,)."""
         told, ended = rows["outcome"], rows["outcome"]["ended"] == 1
         visit = told["visit"].astype(np.int64)
-        # Flows that found no entry have no number of a visit: those that were born in a minute are one.
+        # Flows that found no entry have no number of a visit. Those that were born within a minute form one
+        # visit.
         visit = np.where(visit > 0, visit, -1 - (born_s(rows) // 60).astype(np.int64))
         values = np.full(len(told), np.nan)
         final = told[ended]
@@ -564,7 +565,7 @@ class LiveLearner:
         """Let flows leave their lots that starve there, by what they tell while they last."""
         lasting = np.flatnonzero(told["ended"] == 0)
         slots = np.array([table.slot(cookie) for cookie in told["cookie"][lasting].tolist()], np.int64)
-        # The latest of several outcomes of a flow, so that slots are distinct.
+        # The latest of several outcomes of a flow counts, so that each slot appears once.
         slots, last = np.unique(slots[::-1], return_index=True)
         lasting = lasting[::-1][last]
         known = slots != UNKNOWN
@@ -589,7 +590,7 @@ class LiveLearner:
         plans.due[numbers] = False
         plans.rate[numbers] = (plans.rate[numbers] + plans.recent[numbers]) / 2
         plans.recent[numbers] = 0.0
-        # A visit, and those of which nothing has been heard yet whether they have ended.
+        # The largest visit, and the flows of visits that may not have ended yet.
         most = np.maximum(plans.largest[numbers] + plans.rate[numbers] * (QUIET_S / PLAN_TURNS), 1.0)
         plan = self.learner.plan(numbers, most, now_s)
         weights = lots.trial_weights(plan.chances)
@@ -599,7 +600,7 @@ class LiveLearner:
         anew = plans.written[numbers] & self._mean_others(numbers, lot, starts)
         generation = lots.generations(lot[:, 0], lot[:, 1], self._generation)
         places = self.prefixes.place[numbers]
-        # A visit whose arm would stand for another lot from now on must not go on.
+        # A visit whose arm would belong to another lot from now on must not go on.
         self._starts.put(_absent(places[anew]))
         self._starts.put(lots.entries(places, starts, weights, generation, LIFETIME_S))
         plans.lots[numbers], plans.starts[numbers] = lot, starts

@@ -215,7 +215,7 @@ class KnownPrefixes(SlotArrays):
         mean, flows = (np.asarray(arrays[name], float) for name in ("class_mean", "class_flows"))
         shape = (size, len(value.SIZE_NAMES))
         if keys.shape == (size, PREFIX_KEY.itemsize):
-            # An earlier release knew of no hosts.
+            # A state of an earlier release has no hosts.
             known = places.of_prefixes(np.ascontiguousarray(keys).view(PREFIX_KEY).ravel())
             keys = known.view(np.uint8).reshape(size, PLACE.itemsize)
         if keys.shape != (size, PLACE.itemsize) or mean.shape != shape or flows.shape != shape:
