@@ -66,7 +66,7 @@ class TokenFile:
         except ArtifactError as error:
             self._tokens = ()
             log.error("%s; no token is taken until it is mended", error)
-        # The last: another thread takes the tokens for those of the file from here on.
+        # This comes last, because from here on another thread takes the tokens for those of the file.
         self._seen = now
 
 
@@ -96,7 +96,7 @@ class Gate:
             await self.app(scope, receive, send)
             return
         server, headers = scope.get("server"), Headers(scope=scope)
-        tcp = server is not None and server[1] is not None  # a UNIX socket has no port
+        tcp = server is not None and server[1] is not None  # A UNIX socket has no port.
         try:
             if tcp or "origin" in headers or "sec-fetch-site" in headers:
                 _check_names(headers)

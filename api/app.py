@@ -67,9 +67,9 @@ def create_app(
         version=ltp_switcher.__version__,
         openapi_url="/v1/openapi.json",
         openapi_tags=TAGS,
-        # A model has one schema, whether it is asked for or answered.
+        # A model has the same schema in requests and in answers.
         separate_input_output_schemas=False,
-        # The pages of FastAPI load scripts from the network; the document alone does not.
+        # The pages of FastAPI load scripts from the network. The document alone does not.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -117,7 +117,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
             more = {**anywhere, **unauthorized} if guarded else anywhere
             for operation in operations.values():
                 operation["responses"] = dict(sorted({**more, **operation["responses"]}.items()))
-                # The empty one stands for the UNIX socket.
+                # The empty name stands for the UNIX socket.
                 operation["security"] = [{"token": []}, {}] if guarded else []
         app.openapi_schema = document
     return app.openapi_schema

@@ -83,7 +83,7 @@ class DaemonClient:
                 try:
                     result = await self._exchange(method)
                 except (BrokenPipeError, ConnectionResetError):
-                    # The daemon ended before it answered. With a socket unit the next one is on its way.
+                    # The daemon ended before it answered. With a socket unit the next daemon is starting.
                     result = await self._exchange(method)
         except OSError as error:
             raise _problem(unavailable(self._path, self._timeout_s, error)) from error
@@ -136,7 +136,7 @@ def _problem(error: ControlError) -> ProblemError:
 
 
 async def _daemon(request: Request) -> DaemonClient:
-    # Not a plain function, which would take a thread of its own to run in.
+    # This is not a plain function, because a plain one would take a thread of its own.
     daemon = cast(DaemonClient, request.app.state.daemon)
     author = getattr(request.state, "author", None)
     return daemon if author is None else daemon.on_behalf_of(author)

@@ -203,7 +203,7 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, in_time)
         except* TimeoutError:
             self._metrics.streams_dropped.inc()
-            # To close would mean to wait until the client has read the rest.
+            # A close would wait until the client has read the rest.
             scope[ABORT]()
             await asyncio.sleep(0)
 

@@ -30,7 +30,7 @@ class ToldPrefix(Answer):
 
     prefix: str = Field(examples=["203.0.113.0/24"])
     hosts: int = Field(description="Hosts whose word it is")
-    # `from` is a word of the language.
+    # `from` is a keyword of Python.
     sources: list[str] = Field(alias="from", description="Their names", examples=[["edge-1", "edge-3"]])
     age_s: float = Field(description="Time since their word came")
     visits: int = Field(description="Visits that this host has observed itself")

@@ -56,7 +56,7 @@ class Gain(Collector):
 
     def __init__(self, daemon: DaemonClient) -> None:
         self._daemon = daemon
-        # Others wait for the one that computes, and take its answer.
+        # Other requests wait for the one that computes, and take its answer.
         self._one_at_a_time = threading.Lock()
         self._place: Path | None = None
         self._log, self._flows = KeptLog(Path()), KeptFlows(Path())
@@ -87,7 +87,7 @@ class Gain(Collector):
         began_s, kept = time.monotonic(), self._answers.get(age_s)
         if kept is not None and began_s < kept.counts_until_s:
             return kept.report
-        # Both take in what is new.
+        # Both read the new rows.
         changed = self._log.refresh() | self._flows.refresh()
         if kept is not None and not changed and age_s is None:
             return kept.report

@@ -42,5 +42,5 @@ class HeadLikeGet:
 
         await self.app({**scope, "method": "GET"}, until_started, without_body)
         if started.is_set() and not ended:
-            # A stream that was told that the client is gone says no last word.
+            # A stream that knows that its client is gone sends no last part.
             await send(_LAST)

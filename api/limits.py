@@ -34,7 +34,7 @@ class RequestLimits:
             await send_problem(problem, scope, receive, send)
             return
         except _GoneError:
-            # What has come of the request may be whole JSON, and yet not what the client wanted.
+            # The received part of the request may be valid JSON, but not what the client wanted.
             return
 
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]

@@ -30,7 +30,7 @@ def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
         listener = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             _remove_stale(path)
-            # Born without any permission, so that it never stands open to the wrong group.
+            # The socket is made without any permission, so that it is never open to the wrong group.
             umask = os.umask(0o777)
             try:
                 listener.bind(str(path))

@@ -70,7 +70,8 @@ class _MainServer(_Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # What is here stays. A collection that looked at all of it would stop every request for 60 ms.
+        # The present objects stay for good. A collection that looked at all of them would stop every request
+        # for 60 ms.
         gc.collect()
         gc.freeze()
         self.manager.ready()

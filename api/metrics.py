@@ -151,7 +151,7 @@ class CountRequests:
         try:
             await self.app(scope, receive, noting)
         finally:
-            # What nobody knows would make a label of its own for every guess.
+            # Without this, every guess of an unknown path would make a label of its own.
             route = getattr(scope.get("route"), "path", _NO_ROUTE)
             method = scope["method"] if scope["method"] in _METHODS else _OTHER
             self._metrics.requests.labels(method, route, str(status)).inc()

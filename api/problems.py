@@ -26,7 +26,7 @@ URN = "urn:ltp-switcher:problem:"
 VALUE_CHARS_MAX = 200
 
 _INT = "a whole number"
-# The allowed values by pydantic's error type, in words; {…} come from the error's context.
+# The allowed values in words, by pydantic's type of the error. Parts in {…} come from the error's context.
 _ALLOWED = {
     "missing": "this field is required",
     "extra_forbidden": "no such field",

@@ -124,7 +124,7 @@ class ProblemProtocol(H11Protocol):
         if self.transport.is_closing():
             return
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            # The answer has begun, or is over: nothing else can be said.
+            # The answer has begun or is over, so nothing else can be sent.
             self.transport.close()
             return
         body = _body(problem)
@@ -138,11 +138,11 @@ class ProblemProtocol(H11Protocol):
             h11.Data(data=body),
             h11.EndOfMessage(),
         )
-        # One packet: who floods the listener gets no more of the processor than that.
+        # One packet is enough: a client that floods the listener gets no more of the processor.
         self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
         if self._asked:
-            # The app may have this request already, and be about to answer it.
+            # The app may have this request already, and may be about to answer it.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
 

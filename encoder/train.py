@@ -126,7 +126,8 @@ def fit(
         total = 0.0
         for chunk in train.chunks(settings.chunk):
             inputs = chunk.inputs + settings.noise * torch.randn_like(chunk.inputs)
-            # Half of the paths do without the names of arms, so that the state, not the name, explains.
+            # Half of the paths are trained without the names of arms, so that the state explains the reward,
+            # and not the name.
             named = (torch.rand(len(inputs), 1, 1) < 0.5).float()
             names = named * chunk.inputs[..., settings.features :]
             inputs = torch.cat([inputs[..., : settings.features], names], 2)

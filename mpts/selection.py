@@ -138,7 +138,7 @@ class SuccessiveAcceptsRejects:
         order = sorted(self._active, key=lambda arm: -means[arm])
         wanted = self.k - len(self._accepted)
         if wanted in (0, len(order)):
-            # Settled: the rest is all rejected or all accepted, and the budget still refines the means.
+            # All other arms are rejected or accepted already. The rest of the budget still refines the means.
             chosen = order[-1] if wanted == 0 else order[0]
         else:
             kth, after = means[order[wanted - 1]], means[order[wanted]]

@@ -159,7 +159,7 @@ class PairedTournament:
     def _noise(self) -> tuple[float, int]:
         """The standard deviation of a whole round, and its degrees of freedom."""
         freedom = int(np.maximum(self.pulls - 1, 0).sum())
-        # Rounding may leave a little less than nothing.
+        # Rounding may leave a number slightly below 0.
         squares = float(np.maximum(self._squares - self._weights * self.means**2, 0.0).sum())
         return sqrt(squares / max(freedom, 1)), freedom
 

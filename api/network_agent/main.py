@@ -78,7 +78,7 @@ def _check(node: CounterSource) -> None:
     except UnfitNodeError:
         raise
     except DatapathError:
-        # It may come yet; the collector tells.
+        # The node may come up later, and the collector logs it then.
         return
 
 

@@ -119,7 +119,7 @@ class QdiscSource:
         try:
             mbps = int(Path(f"/sys/class/net/{self.name}/speed").read_text(encoding="ascii"))
         except (OSError, ValueError):
-            # A device without a speed of its own refuses to tell one.
+            # A device without a speed of its own refuses the question.
             return None
         return mbps * 1e6 if mbps > 0 else None
 
@@ -152,7 +152,7 @@ def _qdisc_rate(root: Mapping[str, object]) -> float | None:
         return None
     options = attributes(root["TCA_OPTIONS"])
     parameters = cast("Mapping[str, int]", options.get("TCA_TBF_PARMS", {}))
-    # Beyond 32 bits the rate stands in an attribute of its own.
+    # A rate of more than 32 bits has an attribute of its own.
     rate_Bps = cast("int", options.get("TCA_TBF_RATE64", 0)) or parameters.get("rate", 0)
     return rate_Bps * 8.0 if rate_Bps > 0 else None
 

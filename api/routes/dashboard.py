@@ -28,11 +28,12 @@ HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    # A new version shows at once; the entity tag spares what is the same.
+    # A new version shows at once. The entity tag saves the transfer of an unchanged file.
     "cache-control": "no-cache",
 }
 
-# No route here waits for anything, so none takes a thread: the page loads while others wait for the daemon.
+# No route here waits for anything, so none needs a thread. The page loads while other requests wait for the
+# daemon.
 router = APIRouter(include_in_schema=False)
 
 

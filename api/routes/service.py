@@ -100,7 +100,7 @@ async def get_metrics(request: Request) -> Response:
     The metrics are computed at most once a second.
     """
     metrics, accept = cast(ApiMetrics, request.app.state.metrics), request.headers.get("accept", "")
-    # However many ask, one thread waits for the daemon.
+    # One thread waits for the daemon, however many clients ask.
     async with cast(asyncio.Lock, request.app.state.scraping):
         made = metrics.ready(accept)
         if made is None:

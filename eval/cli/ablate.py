@@ -84,7 +84,7 @@ def recordings(
         try:
             found[name] = of(read_recording(ablation.recording_of(job)))
         except ArtifactError:
-            # The result is kept, but its recording is gone, or another version's.
+            # The result is kept, but its recording is gone or belongs to another version.
             whole |= made({name: recorded[name]}, options, progress, use_cache=False)
             found[name] = of(read_recording(ablation.recording_of(job)))
     return whole, found

@@ -31,7 +31,7 @@ def judge(options: argparse.Namespace, console: Console, progress: Console) -> N
     claims = find_claims(options.claim, options.schemes)
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
-    # The runs have this revision. Hours later the checkout may have another.
+    # The runs have this revision. Hours later the checkout may have another one.
     made_of = revision()
     with executor_of(options.jobs, options.cluster) as executor:
         reached = run_claims(

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, console: Console, progress: Console) -> Non
     need_pictures()
     options.out.mkdir(parents=True, exist_ok=True)
     job = Job(scenario, options.seed, options.kernel, options.engine, options.daemon)
-    # In real time no run is like another, so each is made.
+    # In real time no two runs are alike, so each run is made.
     (outcome,) = run_batch([job], progress, use_cache=options.cache and options.engine == "lab")
     outcome.export(options.out)
     if scenario.requests is None:

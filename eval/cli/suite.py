@@ -48,7 +48,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
     from ltp_switcher.eval.suite.pictures import draw as draw_pictures
 
     began = time.monotonic()
-    # The runs have this revision. Hours later the checkout may have another.
+    # The runs have this revision. Hours later the checkout may have another one.
     made_of = revision()
     usual = QUICK if options.quick else FULL
     study = STUDIES[options.study] if options.study else None

@@ -101,7 +101,7 @@ def _run_by(scheme: str, settings: Settings) -> str:
             raise ConfigError("--schemes", LIVE, "this scheme with --set, which says what the daemon does")
         return DECISION
     if scheme in KERNEL_ARMS:
-        # Under the module, so that it tells what came of the flows.
+        # The scheme runs under the module, so that the module reports the flows' outcomes.
         return f"{PINNED_PREFIX}{scheme}"
     return check_scheme("--schemes", scheme, more=(LIVE,))
 

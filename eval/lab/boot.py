@@ -17,7 +17,7 @@ from ltp_switcher.eval.lab import cpio, kernels, qemu
 from ltp_switcher.eval.lab.layers import MERGED, base_layer, mutant_module
 from ltp_switcher.eval.lab.python import python_layers
 
-# The kernel's words for a fault of its own, at any log level.
+# These are the kernel's words for a fault of its own, at any log level.
 _KERNEL_TROUBLE: Final = re.compile(
     r"WARNING: |BUG: |Oops|Kernel panic|general protection|INFO: (?:task|rcu)|suspicious RCU|Call Trace"
     r"|unregister_netdevice: waiting|refcount_t:|list_(?:add|del) corruption|KASAN|UBSAN"

@@ -23,7 +23,7 @@ def own_processor() -> Iterator[int]:
     """Give the number of a processor that no other lab uses or, if all are used, of any processor."""
     allowed = sorted(os.sched_getaffinity(0))
     for number in allowed:
-        # The locks are the whole machine's, for labs of several checkouts share its processors.
+        # The locks are for the whole machine, because labs of several checkouts share its processors.
         path = Path(tempfile.gettempdir()) / f"ltp-lab-processor-{number}"
         try:
             lock = _opened(path)
@@ -39,14 +39,14 @@ def own_processor() -> Iterator[int]:
         finally:
             os.close(lock)
         return
-    # More labs than processors: threads of one process are to be spread, too.
+    # If there are more labs than processors, the threads of one process are spread, too.
     yield allowed[threading.get_native_id() % len(allowed)]
 
 
 def _opened(path: Path) -> int:
     """Open a file for its lock, which takes no more than reading it: it may be another user's."""
     with contextlib.suppress(FileExistsError):
-        # Not O_CREAT alone: under /tmp the kernel refuses that for another user's file.
+        # O_CREAT alone would fail: under /tmp the kernel refuses it for another user's file.
         return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
     return os.open(path, os.O_RDONLY)
 

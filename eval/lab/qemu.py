@@ -178,7 +178,7 @@ class _Limit:
     def _processor_s(self) -> float:
         """Processor time of the machine's processes until now; proc(5), fields 14 and 15."""
         for stat in self._stats:
-            # One that has just ended keeps its last count.
+            # A process that has just ended keeps its last count.
             with contextlib.suppress(OSError):
                 fields = stat.read_text().rpartition(")")[2].split()
                 self._stats[stat] = int(fields[11]) + int(fields[12])

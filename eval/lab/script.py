@@ -161,7 +161,7 @@ def daemon_of(scenario: Scenario, place: Place = USUAL_PLACE) -> GuestDaemon | N
     """
     schemes = _schemes(scenario)
     policies = {scheme.policy for scheme in schemes if scheme.policy is not None}
-    # A daemon that chooses would choose for a flow that is to stay with its arm too.
+    # A daemon that chooses would also choose for a flow that has to stay on its arm.
     staying = any(scheme.protocol == "mutant" and scheme.policy is None for scheme in schemes)
     if len(policies) > 1 or (staying and policies - {"keep"}):
         raise ConfigError(
@@ -183,7 +183,7 @@ def daemon_of(scenario: Scenario, place: Place = USUAL_PLACE) -> GuestDaemon | N
     settings: Settings = tuple((key, names) for key, names in lists if names)
     for scheme in schemes:
         settings = merged(settings, scheme.settings)
-    # A daemon that died on the way would make this a run of something else.
+    # If the daemon died on the way, the run would measure something else.
     alive = 'kill -0 "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
     policy, given = policies.pop(), dict(merged(settings, scenario.settings))
     arms = given.get("pool.arms", ())

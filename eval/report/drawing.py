@@ -109,7 +109,7 @@ def name_lines(figure: Figure, axes: Axes, lines: Sequence[NamedLine], *, ceilin
         if not line.name:
             continue
         others = np.array([shape for i, shape in enumerate(shapes) if i != index]).reshape(-1, _PLACES)
-        # Where another line is not, it is in nobody's way.
+        # A place without another line nearby is free.
         others = np.where(np.isnan(others), np.inf, others)
         wide, tall = _CHARACTER * pixels * len(line.name) / area.width, 1.2 * pixels / area.height
         boxes = [
@@ -136,7 +136,7 @@ def _boxes(own: Floats, others: Floats, wide: float, tall: float) -> Iterator[_B
         here, beside = own[inside], others[:, inside]
         if np.isnan(here).any():
             continue
-        # Where lines run together, nobody could say which one a name means.
+        # Where lines run together, a name could belong to any of them.
         apart = float(np.median(np.abs(beside - here).min(axis=0, initial=_CLEAR)))
         swing = float(np.ptp(here))
         for bottom in (float(here.max()) + _NEAR, float(here.min()) - _NEAR - tall):

@@ -134,7 +134,7 @@ def cells_table(cells: Sequence[Cell]) -> Table:
 def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
     """The scenarios by name: link, steps, flows."""
     table = Table(box=None, pad_edge=False)
-    # Names are there to be copied: they stay whole where the terminal is narrow.
+    # People copy names, so names stay whole even on a narrow terminal.
     table.add_column("scenario", no_wrap=True, min_width=max(map(len, scenarios), default=0))
     for name in ("seconds", "link", "RTT ms", "buffer", "loss", "steps", "flows"):
         table.add_column(name, overflow="fold", justify="left" if name == "link" else "right")

@@ -127,7 +127,7 @@ def measure_agreement(
         try:
             found = {seed: future.result() for seed, future in futures.items()}
         except BaseException:
-            # Runs that have not begun are not waited for.
+            # Runs that have not begun are cancelled.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     teams = {seed: team for seed, (team, _) in found.items()}

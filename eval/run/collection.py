@@ -69,7 +69,8 @@ def draw_path(name: str, seed: int, duration_s: float) -> Scenario:
     steps: tuple[LinkStep, ...] = ()
     start = LinkStep(0.0, rate_mbps(), rtt_ms(), loss())
     if rng.random() < 0.5:
-        # One thing changes at a time, twice, as on the roads and radio links that the paper's steps mimic.
+        # One thing changes at a time, twice. The roads and radio links that the paper's steps imitate change
+        # so, too.
         kinds = rng.choice(["rate", "rtt", "loss"], 2, replace=False)
         steps = tuple(
             LinkStep(

@@ -154,7 +154,7 @@ def _row(run: _Run) -> list[RenderableType]:
 
 
 def _style(arm: str) -> str:
-    # Dark colours of the pictures' white ground cannot be read on a dark terminal.
+    # The pictures' dark colours are for a white ground, and cannot be read on a dark terminal.
     return f"bold {colour(arm)}" if sum(bytes.fromhex(colour(arm)[1:])) > 250 else "bold"
 
 

@@ -221,7 +221,7 @@ def _put(files: Mapping[str, bytes], folder: Path) -> None:
         whole.mkdir()
         for name, content in files.items():
             (whole / name).write_bytes(content)
-        # Another process may have put the same results there meanwhile; then theirs stay.
+        # Another process may have put the same results there meanwhile. Then its results stay.
         with contextlib.suppress(FileNotFoundError):
             folder.rename(scratch / "replaced")
         with contextlib.suppress(OSError):

@@ -301,7 +301,7 @@ class Scenario:
     def canonical(self) -> str:
         """Return a JSON text for hashing: equal for equal scenarios, with a trace by its name."""
         values = asdict(self)
-        # Results of scenarios from before these keys are known by a text without them.
+        # Results that are older than these keys are known by a text without the keys.
         if self.requests is None:
             del values["requests"]
         else:

@@ -9,7 +9,7 @@ from typing import Final
 from ltp_switcher import palette
 from ltp_switcher.eval.run.schemes import INFORMED, KERNEL_ARMS, LEARNED_ARMS, PINNED_PREFIX, VARIANTS
 
-# Schemes that are no arm. On white paper, as all pictures are.
+# Schemes that are not arms. Their colours are for white paper, as in all pictures.
 _SCHEME_COLOUR: Final[Mapping[str, str]] = {
     "switcher": "#000000", "random": "#777777", "rule": "#4D4D4D", "bandit": "#B35806", "reno": "#AA4499",
     "spine-cubic": "#9970AB", "owl-loss": "#BF812D", "owl-network": "#543005", "epsilon-greedy": "#35978F",

@@ -91,7 +91,7 @@ def draw_traffic(traffic: Traffic, rates_mbps: Sequence[float], seed: int) -> li
         rng = np.random.default_rng((seed, _STREAM, path))
         most = most_bytes(rate_mbps)
         gap_s = mean_bytes(most) * 8 / (traffic.load * rate_mbps * 1e6)
-        # A row for each flow, so that more flows begin with the same ones.
+        # Each flow has a row, so that a longer list of flows begins with the same flows.
         uniform = rng.random((traffic.flows, 2))
         at_us = np.rint(np.cumsum(-np.log1p(-uniform[:, 0]) * gap_s) * 1e6).astype(np.int64)
         sizes = np.maximum(np.rint(sizes_bytes(uniform[:, 1], most)), 1).astype(np.int64)

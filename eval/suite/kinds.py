@@ -218,7 +218,7 @@ def _fading(d: Draw) -> Lines:
     period_s, phase = d.between(8, 20, 0.1), float(d.rng.uniform(0.0, 2.0 * math.pi))
 
     def rate_mbps(at_s: float) -> float:
-        # An even number of tenths, as all rates of this set have.
+        # The number of tenths is even, like all rates of this set.
         swing: float = factor ** math.sin(2.0 * math.pi * at_s / period_s + phase)
         return round(mean * swing / 0.2) * 0.2
 

@@ -47,7 +47,7 @@ def losses(paths: Mapping[str, SinglePath]) -> dict[str, list[Losses]]:
     for name, path in paths.items():
         arms = path.arms
         if not any(rewards(one).any() for runs in arms.values() for one in runs):
-            # Nothing could be lost.
+            # No arm earned anything, so nothing could be lost.
             continue
         for scheme, runs in path.series.items():
             found.setdefault(scheme, []).append(losses_of(name, path.scenario, runs, arms))

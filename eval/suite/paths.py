@@ -153,7 +153,7 @@ SINGLE: Final[Mapping[str, tuple[int, Callable[[Draw], Lines]]]] = {
     "low-capacity": (1, lambda d: _link(d.mbps(9, 15), d.rtt_ms(32, 48), d.bdp(1.5, 2.5))),
     "high-rtt": (1, lambda d: _link(d.mbps(30, 48), d.rtt_ms(100, 140), d.bdp(0.8, 1.4))),
     "mixed": (1, lambda d: _link(d.mbps(18, 30), d.rtt_ms(95, 140), d.bdp(7, 13))),
-    # Others that do not change.
+    # Other paths that do not change.
     "lossy": (2, lambda d: _lossy(d, _link(d.mbps(12, 40), d.rtt_ms(20, 80), d.bdp(1, 3)), 0.004, 0.02)),
     "shallow": (1, lambda d: _link(d.mbps(20, 50), d.rtt_ms(20, 60), d.bdp(0.15, 0.4))),
     "satellite": (
@@ -162,7 +162,7 @@ SINGLE: Final[Mapping[str, tuple[int, Callable[[Draw], Lines]]]] = {
     "lan": (1, lambda d: _link(d.mbps(60, 95), d.rtt_ms(2, 4), d.bdp(4, 12))),
     "slow": (2, lambda d: _link(d.mbps(1, 4), d.rtt_ms(40, 120), d.bdp(1, 6))),
     "policed": (1, _policed),
-    # Others that do.
+    # Other paths that change.
     "rate-steps": (2, _rate_steps),
     "rtt-steps": (2, _rtt_steps),
     "loss-steps": (1, _loss_steps),
@@ -276,7 +276,7 @@ def draw(seed: int) -> dict[str, str]:
     drawn["short-2"] = [*_requests(d, "downloads", 0.45, deep=True), *flows("switcher")]
     drawn["pages-1"] = _requests(d, "pages", 0.4, deep=False)
     drawn["pages-2"] = [*_requests(d, "pages", 0.25, deep=True), *flows("cubic")]
-    # Drawn last, so that the paths before it stay as they were.
+    # This path is drawn last, so that the earlier ones stay as they were.
     drawn["four-1"] = _several(d, ("switcher",) * 4)
     for n in (1, 2):
         drawn[f"fq-codel-{n}"] = [*_managed(d), *flows("switcher")]

@@ -97,7 +97,7 @@ class JurySignals(SlotArrays):
         self._heard_index[heard] = echo.index[rows]
         loss = self._loss[heard]
         self._loss[heard] = loss + (echo.loss[rows] - loss) / LOSS_MEMORY
-        # Signals are changes between neighbours; after a gap there is none.
+        # Signals are changes between neighbouring echoes. After a gap there is no neighbour.
         fresh &= previous.index == echo.index - 1.0
         fresh &= (echo.sending_pps > 0.0) & (previous.sending_pps > 0.0)
         (rows,) = fresh.nonzero()

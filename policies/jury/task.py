@@ -51,7 +51,8 @@ class JuryTask(SignalsTask):
         simulator.set_window(window_pkts)
         self._window_pkts = window_pkts.reshape(-1)
         self.signals.begin(self._slots, self._window_pkts)
-        # Flows know the share that they will have once all are there: to learn it takes an episode.
+        # Flows begin with the knowledge of the share that they will have once all flows are there. To learn
+        # this share would take an episode.
         sharing = np.isfinite(flows.start_s).sum(axis=0)
         self._jury.occupancy.assume(self._slots, np.tile(1.0 / sharing, self.agents))
         self._was_active = flows.start_s[: self.agents].reshape(-1) <= 0.0
@@ -68,7 +69,7 @@ class JuryTask(SignalsTask):
         own = slice(self.agents)
         loss = _loss(interval)[own]
         least = np.minimum(self._path_loss, loss)
-        # Who gives way to Cubic's queue has the same queue a little later, and less of the link.
+        # A flow that gives way to Cubic's queue meets the same queue a little later, with less of the link.
         alone = ~interval.active[self.agents :].any(axis=0)
         flows = reward(_share(interval)[own], alone * _queueing_s(interval)[own], loss, least)
         flows *= interval.active[own]

@@ -45,7 +45,7 @@ class BeliefSets(SlotArrays):
     _count = column(np.int64)
     """Echoes so far."""
     _sending_pps = column(np.float64, initial=np.nan)
-    # The queuing delay is between these.
+    # The queuing delay is between these two values.
     _delay_least_s = column(np.float64, initial=np.nan)
     _delay_most_s = column(np.float64, initial=np.nan)
 

@@ -203,7 +203,7 @@ class ParticleFilter(SlotArrays):
         )
         after = self._transition(before, factor, elapsed_s, delay_max_s)
         whole = np.arange(len(row))
-        # Particle division: where the queue may be full, both possibilities go on.
+        # Particle division (§4): if the queue may be full, both possibilities continue.
         divided = np.flatnonzero(after.full)
         parent = np.concatenate((whole, divided))
         full = np.zeros(len(parent), np.bool_)
@@ -262,7 +262,7 @@ class ParticleFilter(SlotArrays):
         first = np.cumsum(count)[:, None] - count
         place = np.arange(kept)[None]
         drawn = (self._rng.random((n, kept)) * count).astype(np.int64)
-        # Particles of a full queue come last. Of more than there is room for, an even choice stays.
+        # Particles of a full queue come last. If there are more particles than room, an even choice stays.
         pick = np.where(count > kept, place * count // kept, np.where(place < count, place, drawn))
         lives = count[:, 0] > 0
         chosen: Indices = left[(first + pick)[lives]]

@@ -155,7 +155,7 @@ class Pulses(SlotArrays):
             queue_share = queue_s[begins] / interval.rtt_min_s[begins]
             self._begin(slots[begins], index, window_pkts[begins], queue_share)
             within |= begins
-        # The first round trip brings the window about, and the second one shows it.
+        # The first round trip changes the window, and the second one shows the change.
         sends = index < self._shows_index[slots] + np.maximum(round_trip, ECHOES_LEAST) - 1.0
         pulse_pkts = self._before[slots, 2] * np.where(sends, self._change[slots], 1.0)
         return np.where(within, pulse_pkts, window_pkts)

@@ -88,7 +88,7 @@ def path_signals(last: Echo, before: Echo, rtt_min_s: Floats, throughput_max_pps
         np.minimum(last.delivered_pps / throughput_max_pps, 1.0),
         np.maximum(last.rtt_s - rtt_min_s, 0.0),
     ]
-    # The first needs both echoes whole, so nothing is missing where it is known.
+    # The first signal needs both echoes to be complete, so nothing is missing where it is known.
     if np.count_nonzero(np.isnan(signals[0])):
         signals = [
             np.where(np.isnan(signal), unchanged, signal)
@@ -211,7 +211,7 @@ class WindowSignals(SlotArrays):
             self._starting[slots] = starting
             round_trips = np.minimum(1.0, interval.length_s / np.maximum(interval.rtt_min_s, 1e-3))
             change = np.where(starting, SLOW_START_GROWTH**round_trips, change)
-            # What the path just carried, without the queue that ended the slow start.
+            # The amount that the path has just carried, without the queue that ended the slow start.
             carried_pkts = interval.delivered_pps[ends] * interval.rtt_min_s[ends]
             window_pkts[ends] = np.minimum(window_pkts[ends], carried_pkts)
         unused = interval.leaves_unused(window_pkts)
@@ -227,7 +227,7 @@ class WindowSignals(SlotArrays):
         average_pkts = self._excess_pkts[slots]
         average_pkts = average_pkts + LOSS_MEMORY * (excess_pkts - average_pkts)
         self._excess_pkts[slots] = average_pkts
-        # A burst that is over, as at the end of slow start, is no reason to shrink further.
+        # A burst of losses that is over, as at the end of slow start, is no reason to shrink further.
         loses: Bools = np.minimum(average_pkts, excess_pkts) > 0.0
         return loses
 

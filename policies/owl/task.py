@@ -45,7 +45,7 @@ class SimulatedAgent:
         self._known = known
         self._bottleneck = bottleneck
         self._headroom = headroom
-        # Packets that came, that left, and that could have left, since the window began.
+        # Packets that came, packets that left, and packets that could have left, since the window began.
         self._counted = np.zeros((3, len(known)))
         self._departed = np.zeros(len(known))
         self._length_s = 0.0

@@ -53,7 +53,7 @@ class Variant:
 
     def networks(self) -> Mapping[str, Network]:
         """Load the networks. Raises `ArtifactError` if the variant has none or the file is corrupt."""
-        # It needs numpy, which the command line and the generator do without.
+        # This needs numpy, which the command line and the generator do not have.
         from ltp_switcher.policies.runtime.export import load
 
         if self.weights is None:

@@ -58,7 +58,8 @@ class LossEvents:
         """Return flat indices of the flows for which a loss event begins in this tick."""
         self.recovering &= feedback.resolved < self._recover
         self._lost += feedback.lost
-        # A lost packet may spread over several ticks; the event is when half of it is missed.
+        # A lost packet may spread over several ticks. The loss event is in the tick in which half of the
+        # packet is missed.
         begins = np.flatnonzero(self._lost >= 0.5)
         if begins.size:
             self._lost.reshape(-1)[begins] -= np.ceil(self._lost.reshape(-1)[begins] - 0.5)

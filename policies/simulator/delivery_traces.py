@@ -49,7 +49,7 @@ def read_trace(path: Path) -> TraceArray:
         raise ConfigError("link.trace", str(path), f"1 to {_OPPORTUNITIES_MAX} lines, not {len(lines)}")
     last = 0
     for number, line in enumerate(lines, start=1):
-        # Python reads no number of thousands of digits.
+        # Python refuses numbers with thousands of digits.
         if not line.isdecimal() or len(line) > _DIGITS_MAX or not last <= int(line) <= DURATION_MAX_MS:
             raise ConfigError(
                 "link.trace",

@@ -25,12 +25,13 @@ class EchoTracker:
         self._reach = int(np.ceil(longest_rtt_s / interval_s)) + 3
         self._shape = shape
         size = shape[0] * shape[1]
-        # A ring: the ends of the last `_reach` intervals, and of the one under way, which is not known.
+        # A ring with the ends of the last `_reach` intervals. The end of the interval under way is not known.
         self._bounds = np.full((self._reach + 1, size), np.inf)
         self._closed = 0
         self._awaited = np.zeros(size, np.int64)
         self._next = np.full(size, np.inf)
-        # Packets resolved, packets acknowledged, RTT-weighted ones, and the time, at the last echo's end.
+        # At the end of the last echo: packets resolved, packets acknowledged, RTT times packets, and the
+        # time.
         self._mark = np.zeros((4, size))
         # The fields of the last `Echo`, and of the one before it.
         self._last, self._before = (np.full((len(fields(Echo)), size), np.nan) for _ in range(2))

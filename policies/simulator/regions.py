@@ -142,7 +142,7 @@ def draw_mixed(
         whole: Floats = np.concatenate([getattr(part, name) for part in parts], axis=-1)
         return whole
 
-    # Each link's trace is numbered among its own region's.
+    # The number of each link's trace counts within its own region.
     before = np.cumsum([0, *(len(part.traces) for part in links)])
     trace = [
         np.where(part.trace < 0, -1, part.trace + first) for part, first in zip(links, before, strict=False)

@@ -131,7 +131,7 @@ class Simulator:
         self._now = 0
         self._jitter = np.zeros(shape, np.int64)
         self._position = np.zeros(shape)
-        # Per flow since the start: packets acknowledged or lost, acknowledged, and their RTTs summed.
+        # Sums since the start, by flow: packets acknowledged or lost, packets acknowledged, and their RTTs.
         self._totals = np.zeros((3, *shape))
         self._lost = np.zeros(shape)
         self._rtt_s = self._propagation.astype(np.float64) * tick_s

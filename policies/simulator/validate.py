@@ -138,7 +138,7 @@ def _link(link: Mapping[str, object], traces: Path) -> Paths:
         wire_mbps = number("rate_mbps", np.nan)
     rtt_ms = number("rtt_ms", np.nan)
     bdp_pkts = wire_mbps * 1e6 / 8 * rtt_ms / 1e3 / PACKET_BYTES
-    # One packet beside the queue is on its way out.
+    # One more packet than the buffer is in service.
     buffer_pkts = number("buffer_pkts", np.maximum(1.0, np.round(number("buffer_bdp", 1.0) * bdp_pkts))) + 1.0
     paths = Paths.uniform(REPEATS, rate_mbps=wire_mbps, rtt_ms=rtt_ms, loss=number("loss", 0.0))
     steps = [dict(step) for step in link.get("step", [])]  # type: ignore[attr-defined]

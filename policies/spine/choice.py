@@ -52,7 +52,7 @@ def friendliness(arms: Arms) -> float:
     arm = arms(INTERVAL_S)
     run = play(arm, arm.law, INTERVAL_S, paths, here, duration_s=BESIDE_CUBIC_S, tick_s=TICK_S)
     acked = run.totals.acked_pkts[:2].reshape(2, -1, REPEATS).sum(axis=2)
-    # A flow that got nothing at all has the share of one packet.
+    # A flow that got nothing at all counts with the share of one packet.
     ours, cubic = np.maximum(acked, 1.0)
     return -UNFRIENDLY * float(np.abs(np.log(ours / cubic)).max())
 

@@ -174,10 +174,11 @@ class HierarchicalTd3(Td3):
     def _explored(self, actions: Array) -> Array:
         if self._settling:
             return actions
-        # Noise grows from flow to flow, from none on: the trigger has to see what needs no change, too.
+        # The noise grows from flow to flow, from 0 on, because the trigger must also see flows that need no
+        # change.
         bolder = np.resize(NOISE_OF_FLOWS, (len(actions), 1))
         explored = actions + bolder * (super()._explored(actions) - actions)
-        # A sub-policy once explored stays in force until the next trigger, and the replay says so.
+        # An explored sub-policy stays in force until the next trigger, and the replay records it.
         explored = np.where(actions[:, -1:] > 0.0, explored, actions)
         explored[:, -1:] = actions[:, -1:]
         return explored
@@ -197,8 +198,8 @@ class HierarchicalTd3(Td3):
             nn.functional.pad(held, (0, 1), value=-1.0),
         )
         with torch.no_grad():
-            # The generator seeks what its critic overrates, so the other one has to agree. And with noise, as
-            # the sub-policy in force had it too.
+            # The generator seeks actions that its critic overrates, so the other critic has to agree. Noise
+            # is added, because the sub-policy in force had noise, too.
             smoothed, other = self._smoothed(proposed), self.critics.second
             known = ((critic, features), (other, self._features(other, batch)))
             gains = [judge.value(seen, smoothed) - judge.value(seen, kept) for judge, seen in known]

@@ -157,7 +157,7 @@ def _one_seed(
     """Train one seed and leave the agent with the weights of its best episode."""
     out = options.out / f"seed-{seed}"
     revision = _begun_with(out, trainer.settings(), resume=options.resume)
-    # Whatever ran before in this process, another seed's training included.
+    # The result must not depend on what ran before in this process, such as another seed's training.
     torch.manual_seed(seed)
     agent = trainer.agent(seed, options.device)
     best = _Best(trainer, agent, schedule, options.validate_every, out)
@@ -242,7 +242,7 @@ class _Best(Generic[A]):
 
     def restore(self) -> None:
         """Give the agent the best weights."""
-        # The file may be there from a run before this one though no score here was better than none.
+        # The file may be left from an earlier run, even if no score of this run was good enough to write it.
         if self.episode >= 0:
             self._agent.load_state_dict(torch.load(self._path, weights_only=True)["agent"])
 

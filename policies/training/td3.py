@@ -153,7 +153,7 @@ class Td3:
         with torch.no_grad():
             inputs = torch.from_numpy(seen.observations).to(self.device)
             outputs, states = actor(inputs[:, None], self._states)
-            # A flow that is not there yet shall start without memory.
+            # A flow that does not exist yet has to start without memory.
             self._states = states * torch.from_numpy(seen.active).to(self.device)[:, None]
         actions: Array = outputs[:, 0].cpu().numpy()
         self._actions = self._explored(actions) if explore else actions

@@ -111,7 +111,7 @@ def _check_sizes(stream: BinaryIO) -> None:
     size = stream.seek(0, io.SEEK_END)
     with zipfile.ZipFile(stream) as archive:
         members = archive.infolist()
-        # Members may overlap in a file that was made for it.
+        # Members may overlap in a file that was made to do harm.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members) or size < sum(
             member.file_size for member in members
         ):

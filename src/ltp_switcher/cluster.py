@@ -165,11 +165,12 @@ class Cluster:
         except LtpSwitcherError:
             raise
         except Exception as error:
-            # Dask's own: the workers died, the scheduler went, or the function could not be sent.
+            # This error is Dask's own: the workers died, the scheduler was lost, or the function could not be
+            # sent.
             raise ClusterError(f"the cluster at {self._address} did not make it: {error}") from error
         finally:
             self._futures.discard(future)
-            # An error's traceback would hold the future, and the task could not be asked for again.
+            # The traceback of an error would hold the future, and then nobody could ask for the task again.
             future.release()
             self._client.unsubscribe_topic(topic)
         if isinstance(made, _Refusal):
@@ -211,7 +212,7 @@ def _work(task: Task[News, Made], fingerprint: str, topic: str) -> Made | _Refus
         tell(None)
         return task.make(tell)
     except LtpSwitcherError as error:
-        # Others of our exceptions cannot be pickled.
+        # Other exceptions of this project cannot be pickled.
         raise ClusterError(f"{where}: {error}") from error
 
 

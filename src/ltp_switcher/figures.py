@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 _VERDICTS: Final = {None: "", True: "met", False: "missed"}
-# Student's t, 97.5 %, for 1, 2, … degrees of freedom (R. A. Fisher, Statistical Methods, table IV).
+# Quantiles of Student's t, 97.5 %, for 1, 2, … degrees of freedom (R. A. Fisher, Statistical Methods, table
+# IV).
 _STUDENT: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _NORMAL: Final = 1.96
 

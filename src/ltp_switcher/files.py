@@ -93,7 +93,7 @@ def read_whole(path: Path, bytes_max: int) -> bytes:
         ArtifactError: the file is not a regular file, is larger, or cannot be read.
     """
     with opened(path, bytes_max) as file:
-        # It may grow meanwhile.
+        # The file may grow meanwhile.
         return file.read(bytes_max)
 
 

@@ -92,7 +92,7 @@ class Gru:
         """
         gates = np.concatenate((x, hidden), axis=1).dot(self._gates)
         gates += self._gates_bias
-        # Twice the gates.
+        # The array becomes twice the gates.
         np.tanh(gates, out=gates)
         gates += _ONE
         reset, update = gates[:, : self.size], gates[:, self.size :]

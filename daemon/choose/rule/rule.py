@@ -324,10 +324,9 @@ class RuleChooser(Chooser, SlotArrays):
         return {name: memory.state(now_ns, ahead_ns) for name, memory in self._memories.items()}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the result of `state`, as far as it is there: other policies, and earlier releases, have
-        left none.
+        """Take over the result of `state`. A state of another policy or an earlier release lacks some arrays.
 
-        Raises `ArtifactError` where it does not fit.
+        Raises `ArtifactError` if it does not fit.
         """
         now_ns, ahead_ns = _clocks()
         for name, memory in self._memories.items():

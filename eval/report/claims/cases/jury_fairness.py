@@ -31,7 +31,7 @@ OF_RTTS: Final = Target(low=0.93)
 def _paths(quick: bool) -> Paths:
     rng = random.Random(_SEED)  # noqa: S311 # an experiment's seed, not a secret
     base = bundled("three-flows", duration_s=QUICK_S if quick else None)
-    # All are drawn, so that the quick ones are among them.
+    # All links are drawn, so that the quick ones are among them.
     links = [
         {
             "rate_mbps": round(rng.uniform(*RATE_MBPS), 1),

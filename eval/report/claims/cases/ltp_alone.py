@@ -35,7 +35,7 @@ def _judge(results: Results) -> Iterator[Figure]:
 
 
 def _sweeps(quick: bool) -> Paths:
-    # The ends of each factor's range are where it breaks, if it does.
+    # If the policy fails, it fails at the ends of each factor's range.
     factors = {factor: (values[0], values[-1]) if quick else values for factor, values in FACTORS.items()}
     return swept(bundled("one-flow", duration_s=15.0 if quick else None), factors)
 

@@ -48,7 +48,7 @@ CLAIM: Final = Claim(
     schemes=("spine",),
     paths=_paths,
     judge=_judge,
-    # They have no such interval.
+    # The other schemes have no such interval.
     baselines=(),
     quick="one seed, three intervals",
     sweep=("utilisation", utilisation),
