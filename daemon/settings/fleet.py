@@ -32,29 +32,34 @@ class FleetSection(Section):
     )
     kind: str = key(
         "single",
-        "single: one store. sentinel: the addresses are of sentinels. cluster: they are of its nodes.",
+        "single: one store. sentinel: the addresses belong to sentinels. cluster: the addresses "
+        "belong to the nodes of a cluster.",
         choices=("single", "sentinel", "cluster"),
     )
-    service: str = key("ltp-switcher", "With sentinels: their name of the store.")
+    service: str = key("ltp-switcher", "With sentinels: the name by which they know the store.")
     tls: str = key(
         "on",
-        "off: what goes to the store and comes back can be read and changed on its way. A UNIX socket has no "
-        "TLS.",
+        "off: others can read and change the data on the way to the store and back. A UNIX socket"
+        " has no TLS.",
         choices=("on", "off"),
     )
-    tls_ca: str = key("", "File with the certificates that the store's must lead to. Empty: the system's.")
+    tls_ca: str = key(
+        "",
+        "File with the certificates to which the store's certificate must lead. Empty: the "
+        "system's certificates.",
+    )
     user: str = key(
         "",
         "User of the store. The password is the credential fleet-password (LoadCredential of systemd.exec).",
     )
     site: str = key("default", "Name of the site. Hosts of different sites do not hear each other.")
-    host: str = key("", "Name of this host, which no other of the site has. Empty: the machine's.")
-    shut_out: tuple[str, ...] = key((), "Hosts whose word does not count.")
-    period_s: float = key(
-        1.5, "Time between two exchanges with the store, s, by the mean.", minimum=0.1, maximum=600
+    host: str = key(
+        "", "Name of this host. No other host of the site may have the same name. Empty: the machine's name."
     )
+    shut_out: tuple[str, ...] = key((), "Names of hosts whose lessons do not count.")
+    period_s: float = key(1.5, "Mean time between two exchanges with the store, s.", minimum=0.1, maximum=600)
     age_s: float = key(
-        604_800.0, "Age up to which the word of a host counts, s.", minimum=3600, maximum=31_536_000
+        604_800.0, "Largest age of a host's lessons that count, s.", minimum=3600, maximum=31_536_000
     )
 
     def __post_init__(self) -> None:

@@ -25,8 +25,8 @@ class GainSection(Section):
     block_s: float = key(600.0, "Length of a switchback's time block, s.", minimum=60, maximum=86_400)
     washout_s: float = key(
         60.0,
-        "First part of each block, which does not count, because the block before still acts, s. At most "
-        "half of gain.block_s.",
+        "First part of each block, which does not count, because the arms of the earlier block "
+        "still act, s. At most half of gain.block_s.",
         minimum=0,
         maximum=43_200,
     )
@@ -42,14 +42,15 @@ class GainSection(Section):
     )
     log_mb: int = key(
         256,
-        "Most space for the log of decisions in daemon.state_dir, MB; the oldest make room. 0: no log.",
+        "Largest size of the log of decisions in daemon.state_dir, MB. The oldest decisions make "
+        "room. 0: no log.",
         minimum=0,
         maximum=1_000_000,
     )
     outcomes_mb: int = key(
         64,
-        "Most space for the log of flows' outcomes in daemon.state_dir, MB; the oldest make room. 0: the "
-        "module tells no outcomes. `ltp-switcher outcomes` shows them.",
+        "Largest size of the log of flows' outcomes in daemon.state_dir, MB. The oldest outcomes "
+        "make room. 0: the module reports no outcomes. `ltp-switcher outcomes` shows them.",
         minimum=0,
         maximum=1_000_000,
     )
@@ -67,8 +68,9 @@ class RolloutSection(Section):
 
     tolerance: float = key(
         0.05,
-        "A next stage begins once more harm than this is excluded there: this share of the server's goodput. "
-        "At 0.05 a harm of 25, 10 and 5 % has to be excluded for 20, 50 and 100 % of the traffic.",
+        "Largest harm to the server's goodput, as a share, that may remain possible when a next "
+        "stage begins. At 0.05 a harm of 25, 10 and 5 % has to be excluded before 20, 50 and 100 "
+        "% of the traffic.",
         minimum=0.005,
         maximum=0.15,
         live=True,
@@ -76,8 +78,8 @@ class RolloutSection(Section):
     stage_min_s: float = key(14_400.0, "Least time of a stage, s.", minimum=0, maximum=31_536_000, live=True)
     stage_max_s: float = key(
         1_209_600.0,
-        "Longest time of a stage, s. Where neither harm nor its absence is proven by then, the mode is "
-        "advise again.",
+        "Longest time of a stage, s. If neither harm nor its absence is proven by then, the mode "
+        "becomes advise again.",
         minimum=3600,
         maximum=31_536_000,
         live=True,

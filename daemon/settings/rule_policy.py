@@ -31,22 +31,23 @@ class RuleSection(Section):
 
     start_s: float = key(
         2.0,
-        "How long a flow runs bbr when it is new, and after the path's rate and RTT have fallen, s.",
+        "Time for which a flow runs bbr when it is new, and after the path's rate and RTT have fallen, s.",
         minimum=0,
         maximum=3600,
     )
     rtt_ratio: float = key(
         6.0,
-        "Highest RTT over lowest RTT above which the flow runs vegas, because the path's rate varies. Below "
-        "it runs ltp.",
+        "Ratio of the highest RTT to the lowest RTT above which the flow runs vegas, because the "
+        "path's rate varies. Below it the flow runs ltp.",
         minimum=1,
         maximum=1000,
     )
     rate_swing: float = key(
         0.05,
-        "Change of the rate from look to look, as a share, above which the flow runs vegas, too. A look "
-        "lasts a quarter of a second and two round trips. The rate has to rise by so much in a quarter of "
-        "the last twelve, and to fall by so much in a quarter, and the RTT must not rise and fall with it.",
+        "Change of the rate from look to look, as a share, above which the flow runs vegas, too. "
+        "A look lasts a quarter of a second and two round trips. Over the last twelve looks, the "
+        "rate has to rise by this share in a quarter of them, and to fall by this share in "
+        "another quarter. The RTT must not rise and fall with the rate.",
         minimum=0,
         maximum=10,
     )
@@ -57,7 +58,10 @@ class RuleSection(Section):
         maximum=100,
     )
     rise_s: float = key(
-        1.0, "How long it has to stay high and constant to count as risen, s.", minimum=0, maximum=3600
+        1.0,
+        "Time for which the lowest RTT has to stay high and constant to count as risen, s.",
+        minimum=0,
+        maximum=3600,
     )
     queue_pkts: float = key(
         10.0,
@@ -67,29 +71,29 @@ class RuleSection(Section):
     )
     change_s: float = key(
         10.0,
-        "How long a flow runs bbr after the path's RTT has risen, s.",
+        "Time for which a flow runs bbr after the path's RTT has risen, s.",
         minimum=0,
         maximum=3600,
     )
     rival_s: float = key(
         15.0,
-        "How long a flow keeps bbr once that has shown that another flow fills the queue, s. It grows from "
-        "test to test, as does the time from a test to the next.",
+        "Time for which a flow keeps bbr after bbr has shown that another flow fills the queue, "
+        "s. This time and the time between two tests grow from test to test.",
         minimum=0,
         maximum=3600,
     )
     prefix_s: float = key(
         600.0,
-        "How long new flows to a prefix begin with vegas, once a flow to it has chosen that, s. For as long, "
-        "they keep kernel.default_arm for their start, once the start of bbr has overfilled the buffer. "
-        "0: never.",
+        "Time for which new flows to a prefix begin with vegas after a flow to the prefix has "
+        "chosen vegas, s. For the same time new flows keep kernel.default_arm for their start "
+        "after the start of bbr has overfilled the buffer. 0: never.",
         minimum=0,
         maximum=1_000_000,
     )
     self_check: bool = key(
         True,
-        "Leave an arm that earns less than half of the reward that another one has shown on the path, and "
-        "compare one that falls below its own level, or stands alone, with bbr.",
+        "Leave an arm that earns less than half of another arm's reward on the path. Compare an "
+        "arm with bbr if it falls below its own level, or if no other arm has run.",
     )
     without: tuple[str, ...] = key(
         (),

@@ -35,7 +35,7 @@ Guarding = Literal["rule", "none"]
 
 @dataclass(frozen=True, slots=True)
 class DaemonSection(Section):
-    """How the daemon runs."""
+    """The daemon itself: its mode, its policy, its steps and its files."""
 
     mode: str = key(
         "advise",
@@ -73,8 +73,9 @@ class DaemonSection(Section):
     )
     rtt_quarters: int = key(
         0,
-        "A flow is reported once in so many quarters of its round trip time at most, so that thousands of "
-        "flows cost less. 0: at every step. A module from before the setting reports at every step.",
+        "Least time between two reports of a flow, in quarters of its round trip time. With it "
+        "thousands of flows cost less. 0: a report at every step. A module that is older than "
+        "this setting reports at every step.",
         minimum=0,
         maximum=16,
         live=True,
@@ -92,7 +93,7 @@ class DaemonSection(Section):
     )
     decisions_per_s: float = key(
         1.0,
-        "Most decisions logged per second, each with its reason. 0: none.",
+        "Largest number of decisions that are logged per second, each with its reason. 0: none.",
         minimum=0,
         maximum=1000,
         live=True,
@@ -127,8 +128,8 @@ class KernelSection(Section):
     )
     restart_grace_ms: int = key(
         5000,
-        "After a clean stop, how long flows keep their arms for the next daemon to take over, ms. "
-        "A daemon that dies grants no such time.",
+        "Time after a clean stop in which flows keep their arms, so that the next daemon can take"
+        " over, ms. A daemon that dies grants no such time.",
         minimum=0,
         maximum=600_000,
     )
@@ -148,8 +149,8 @@ class KernelSection(Section):
     )
     flows_max: int = key(
         524_288,
-        "Flows at a time; fewer where the service's memory holds fewer. A connection beyond them runs its "
-        "first arm, and cannot be steered.",
+        "Largest number of flows at a time. It is less if the service's memory holds fewer. A "
+        "connection beyond it runs its first arm, and cannot be steered.",
         minimum=0,
         maximum=2**32 - 1,
         live=True,
@@ -163,7 +164,7 @@ class KernelSection(Section):
     )
     resume_max_jump_kb: int = key(
         1024,
-        "The most to which the window of a flow that resumes may jump, KiB.",
+        "Largest jump of the window of a flow that resumes, KiB.",
         minimum=0,
         maximum=1_048_576,
         live=True,
@@ -176,12 +177,19 @@ class PoolSection(Section):
 
     arms: tuple[str, ...] = key(
         (),
-        "Names of these arms. Empty: bbr, ltp and vegas for the policies rule, mutant over the rule, and "
-        "epsilon-greedy; for the others every available protocol of the kernel. The policy rule runs bbr, "
-        "ltp and vegas alone, and cubic where these arms are none of the three.",
+        "Names of these arms. Empty: bbr, ltp and vegas for the policies rule, mutant over the "
+        "rule, and epsilon-greedy; every available protocol of the kernel for the other policies."
+        " The policy rule runs only bbr, ltp and vegas, or cubic if none of the three is among "
+        "these arms.",
         live=True,
     )
-    k: int = key(6, "Size of a team picked from them; no more than these.", minimum=1, maximum=20, live=True)
+    k: int = key(
+        6,
+        "Size of a team that is picked from these arms; at most their number.",
+        minimum=1,
+        maximum=20,
+        live=True,
+    )
     extra: tuple[str, ...] = key((), "More congestion controls of this kernel to load as arms.")
 
 
@@ -204,14 +212,15 @@ class LearningSection(Section):
     )
     bound: float = key(
         0.5,
-        "With a baseline: half of the width of a reward's interval, over that of LinUCB. Another arm runs "
-        "where its interval lies above that of the baseline's arm.",
+        "With a baseline: half of the width of a reward's interval, as a multiple of LinUCB's "
+        "width. Another arm runs if its interval lies above the interval of the baseline's arm.",
         minimum=0,
         maximum=100,
     )
     explore_share: float = key(
         0.005,
-        "With a baseline: most of the time of a destination prefix's flows in which they try another arm.",
+        "With a baseline: largest share of the time of a destination prefix's flows in which they"
+        " try another arm.",
         minimum=0,
         maximum=1,
     )
@@ -220,7 +229,7 @@ class LearningSection(Section):
         "Bonus for little-known arms. linucb: the width of the estimate. algorithm1: by counts, line 15.",
         choices=get_args(Ucb),
     )
-    alpha: float = key(0.05, "Weight of that bonus.", minimum=0, maximum=100)
+    alpha: float = key(0.05, "Weight of the bonus for little-known arms.", minimum=0, maximum=100)
     ridge: float = key(1.0, "Ridge of the linear model, λ.", minimum=1e-6, maximum=1e6)
     discount: float = key(
         0.98,
@@ -228,12 +237,14 @@ class LearningSection(Section):
         minimum=0.5,
         maximum=1,
     )
-    hold_steps: int = key(1, "A decision stands for this many steps at least.", minimum=1, maximum=10_000)
-    hold_rtts: float = key(4.0, "It stands for at least this many round trips, too.", minimum=0, maximum=1000)
-    hold_ms: float = key(200.0, "It stands for at least this long, too, ms.", minimum=0, maximum=60_000)
+    hold_steps: int = key(1, "Least number of steps for which a decision lasts.", minimum=1, maximum=10_000)
+    hold_rtts: float = key(
+        4.0, "Least number of round trips for which a decision lasts.", minimum=0, maximum=1000
+    )
+    hold_ms: float = key(200.0, "Least time for which a decision lasts, ms.", minimum=0, maximum=60_000)
     credit: Credit = key(
         "sent",
-        "Arm that a sample is credited to. sent: the arm that sent the data. acked: the arm at the ACK.",
+        "Arm to which a sample is credited. sent: the arm that sent the data. acked: the arm at the ACK.",
         choices=get_args(Credit),
     )
     switch_margin: float = key(
@@ -241,13 +252,29 @@ class LearningSection(Section):
     )
     epsilon: float = key(0.0, "Probability of a random arm at a flow's first decision.", minimum=0, maximum=1)
     epsilon_decay: float = key(
-        50.0, "Number of decisions after which that probability has halved.", minimum=1, maximum=1e9
+        50.0,
+        "Number of decisions after which the probability of a random arm has halved.",
+        minimum=1,
+        maximum=1e9,
     )
     trained_cap: float = key(
-        30.0, "Most updates per arm that a new flow takes over from training.", minimum=0, maximum=1e6
+        30.0,
+        "Largest number of updates per arm that a new flow takes over from training.",
+        minimum=0,
+        maximum=1e6,
     )
-    global_cap: float = key(50.0, "The same, from all flows.", minimum=0, maximum=1e6)
-    prefix_cap: float = key(100.0, "The same, from flows to the same prefix.", minimum=0, maximum=1e6)
+    global_cap: float = key(
+        50.0,
+        "Largest number of updates per arm that a new flow takes over from all flows.",
+        minimum=0,
+        maximum=1e6,
+    )
+    prefix_cap: float = key(
+        100.0,
+        "Largest number of updates per arm that a new flow takes over from flows to the same prefix.",
+        minimum=0,
+        maximum=1e6,
+    )
     keep_on_change: float = key(
         0.9, "Share of its certainty that a flow keeps when its path changes.", minimum=0.01, maximum=1
     )
@@ -344,9 +371,9 @@ class MptsSection(Section):
     )
     share: float = key(
         0.02,
-        "Most of a flow's time that the pulls of Algorithm 2 may take, as a share, and most of the reward "
-        "that a tournament may cost. After its first minute the latter is half of that. 1: one pull after "
-        "the other.",
+        "Largest share of a flow's time that the pulls of Algorithm 2 may take, and largest share"
+        " of the reward that a tournament may cost. After its first minute a tournament may cost "
+        "half of this share. 1: one pull after the other.",
         minimum=0.001,
         maximum=1,
         live=True,
@@ -394,7 +421,8 @@ class ApiSection(Section):
     )
     token_file: str = key(
         "/etc/ltp-switcher/tokens.json",
-        "Digests of the tokens that the TCP listener takes. `ltp-switcher token add` writes it.",
+        "File with the digests of the tokens that the TCP listener takes. `ltp-switcher token "
+        "add` writes the file.",
     )
 
 

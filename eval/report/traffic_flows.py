@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows of traffic runs as one table: their file, their means, and the best arm of each path.
 
-Every scheme meets the same flows. So the value of a flow (see `daemon/gain/value.py`) counts from the mean of
-all schemes for the same flow, and a difference of values is the logarithm of a ratio of rewards.
+Every scheme meets the same flows. So the value of a flow (see `daemon/gain/value.py`) is taken relative to
+the mean of all schemes for the same flow. A difference of values is the logarithm of a ratio of rewards.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ltp_switcher.errors import ArtifactError, ArtifactMissingError
 FILE: Final = "flows.csv"
 ALL: Final = "all"
 CLASSES: Final = (ALL, *value.SIZE_NAMES)
-"""Classes of flows by the bytes that were asked for; see `value.SIZE_BOUNDS_BYTES`."""
+"""Classes of flows by the requested bytes; see `value.SIZE_BOUNDS_BYTES`."""
 ORACLE: Final = "oracle"
-"""The best arm of each path, chosen on other seeds."""
+"""Name of the oracle, which runs the best arm of each path. The arm is chosen on other seeds."""
 
 FLOW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
@@ -65,7 +65,7 @@ class FlowSet:
         return found
 
     def composed(self, arms: Mapping[str, str], seeds: Sequence[int]) -> FlowTable:
-        """Return the flows of these seeds, with each path's flows taken from the runs of the path's arm."""
+        """Return the flows of these seeds. Each path's flows come from the runs of the path's arm."""
         parts = [np.zeros(0, FLOW_DTYPE)]
         for number, path in enumerate(self.paths):
             flows = self.of(arms[path], seeds)
@@ -74,8 +74,10 @@ class FlowSet:
 
 
 def related(flows: FlowTable) -> FlowTable:
-    """Return the flows with values that count from the mean of all schemes for the same flow, clipped, and
-    with the mean of these schemes' information.
+    """Return the flows with other values and another information.
+
+    A value is relative to the mean of all schemes for the same flow, and clipped. The information is the mean
+    of these schemes' information.
     """
     flows = flows.copy()
     _, twins = np.unique(flows[["seed", "path", "at_s"]], return_inverse=True)
@@ -97,7 +99,7 @@ def of_class(flows: FlowTable, name: str) -> Bools:
 
 
 def retransmit_share(flows: FlowTable) -> float:
-    """Return retransmits over delivered packets; NaN if nothing is known."""
+    """Return the ratio of retransmits to delivered packets; NaN if nothing is known."""
     delivered = float(np.nansum(flows["delivered"]))
     return float(np.nansum(flows["retransmits"])) / delivered if delivered else math.nan
 
@@ -111,7 +113,7 @@ def mean_value(flows: FlowTable) -> float:
 
 
 def value_by_path(paths: Sequence[str], flows: FlowTable) -> dict[str, float]:
-    """Return the value on each path. A flow's path is its number among `paths`."""
+    """Return the mean value of the flows on each path. A flow's path is an index into `paths`."""
     return {path: mean_value(flows[flows["path"] == n]) for n, path in enumerate(paths)}
 
 
@@ -138,9 +140,9 @@ def flows_csv(made: FlowSet) -> str:
 def read_flows(folders: Sequence[Path]) -> FlowSet:
     """Read the flows of one folder of results, or of several together, in order of folders and lines.
 
-    The values are raw. They come from the other columns: completion time in place of busy time, and packets
-    sent again in place of lost ones. The file's own values count from the mean of the schemes in its folder,
-    so values of two files cannot be compared.
+    The values are raw. They come from the other columns: the completion time takes the place of the busy
+    time, and packets sent again take the place of lost packets. The file's own values are relative to the
+    mean of the schemes in its folder, so values of two files cannot be compared.
 
     Raises:
         ArtifactError: a folder has no file of flows, or the file is damaged.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sides of traffic as tables."""
+"""A comparison of two sides of traffic, as tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PARTS: Final[Mapping[str, Callable[[Mean], float]]] = {
 
 
 def pair_tables(found: Comparison) -> Iterator[Table]:
-    """Ratios of rewards, ratios of completion times, then packets sent again; each by path."""
+    """Tables by path: ratios of rewards, ratios of completion times, and packets sent again."""
     yield _ratios("Rewards, ours over theirs", found, found.reward, lambda of: (of.valued, of.reward))
     yield _ratios("Completion times, ours over theirs", found, found.time, lambda of: (of.flows, of.time))
     yield _sent_again(found)

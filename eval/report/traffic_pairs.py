@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two schemes or two revisions, compared flow by flow, from the results that `ltp-eval traffic` has written.
 
-A flow is paired by its path, its seed and its place among the flows of both. So both sides need the same
-arrivals. The ratios of a path are geometric means over its flows, those over all paths are geometric means of
-the paths' ratios, and intervals come from drawing the paths anew.
+Each comparison has two sides, ours and theirs. A flow is paired by its path, its seed and its place among the
+flows of both. So both sides need the same arrivals. The ratios of a path are geometric means over its flows.
+The ratios over all paths are geometric means of the paths' ratios. Intervals come from drawing the paths
+anew.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ltp_switcher.eval.report.traffic_flows import (
 from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
 _NAMED: Final = 3
-"""Most runs that an error names."""
+"""Largest number of runs that an error names."""
 
 Runs = dict[tuple[str, int], FlowTable]
 """The flows of each path and seed, in order of their arrival."""
@@ -54,26 +55,28 @@ class Ratios:
     flows: int
     """Number of flows that ended on both sides."""
     valued: int
-    """Number of them with a report of the module on both sides. The reward is of these."""
+    """Number of flows, among these, that the module reported on both sides. The reward covers these flows."""
     reward: float
     time: float
 
 
 @dataclass(frozen=True, slots=True)
 class PathPair:
-    """A path: our figures over theirs by class, or ours and then theirs."""
+    """The comparison on a path. `sizes` has the ratios of our figures to theirs, by class. A pair has our
+    value first, then theirs.
+    """
 
     sizes: Mapping[str, Ratios]
     sent_again: tuple[float, float]
-    """Retransmits over delivered packets, NaN if nothing is known."""
+    """Ratio of retransmits to delivered packets; NaN if nothing is known."""
     unfinished: tuple[int, int]
     arms: tuple[str | None, str | None]
-    """The oracle's arm; None for another scheme."""
+    """The oracle's arm; None if the side is another scheme."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All figures of the comparison. A mean is None where no path has such flows."""
+    """All figures of the comparison. A mean is None if no path has such flows."""
 
     ours: str
     theirs: str
@@ -82,19 +85,21 @@ class Comparison:
     """Seeds by which the oracle chose."""
     paths: Mapping[str, PathPair]
     reward: Mapping[str, Mean | None]
-    """The ratio of rewards by class."""
+    """The ratio of our rewards to theirs, by class."""
     time: Mapping[str, Mean | None]
-    """The ratio of completion times by class."""
+    """The ratio of our completion times to theirs, by class."""
     sent_again_points: Mean | None
-    """Ours less theirs, in percentage points: the arithmetic mean over paths."""
+    """Our share of packets sent again less theirs, in percentage points. It is the arithmetic mean over
+    paths.
+    """
 
 
 def narrowed(flows: FlowSet, paths: Sequence[str], seeds: Sequence[int], chosen: Sequence[int]) -> FlowSet:
-    """Return the flows of these paths, of these seeds and those by which the oracle chooses. An empty list of
-    paths or seeds stands for all.
+    """Return the flows of these paths and seeds, and of the seeds by which the oracle chooses. An empty list
+    of paths or seeds stands for all.
 
     Raises:
-        ConfigError: none of the flows has this path, or one of `seeds`.
+        ConfigError: none of the flows has one of these paths or seeds.
     """
     table = flows.flows
     known = _seeds(flows)
@@ -112,17 +117,18 @@ def narrowed(flows: FlowSet, paths: Sequence[str], seeds: Sequence[int], chosen:
 
 
 def side_of(flows: FlowSet, scheme: str, arms: Sequence[str], chosen: Sequence[int]) -> Side:
-    """One side of a comparison: a scheme's flows of all seeds but `chosen`. By those the oracle chooses.
+    """Make one side of a comparison: a scheme's flows of all seeds except `chosen`. By the seeds `chosen` the
+    oracle chooses its arms.
 
     Args:
-        flows: with raw values.
-        scheme: one that ran, or the oracle.
+        flows: flows with raw values.
+        scheme: a scheme that ran, or the oracle.
         arms: the arms among which the oracle chooses.
-        chosen: may be empty if the scheme is not the oracle.
+        chosen: the seeds by which it chooses. They may be empty if the scheme is not the oracle.
 
     Raises:
         ConfigError: the scheme did not run, or the oracle has no arm or no seed by which to choose.
-        RefusedError: the flows of a run are there twice, or the oracle's arms did not meet the same flows.
+        RefusedError: the flows of a run appear twice, or the oracle's arms did not meet the same flows.
     """
     seeds = [seed for seed in _seeds(flows) if seed not in chosen]
     if scheme != ORACLE:
@@ -166,7 +172,7 @@ def runs_of(flows: FlowSet, table: FlowTable) -> Runs:
     """Split some of the flows by path and seed.
 
     Raises:
-        RefusedError: two flows of a run came at the same moment, so a run is there twice.
+        RefusedError: two flows of a run came at the same moment, so the run appears twice.
     """
     found: Runs = {}
     for number, path in enumerate(flows.paths):
@@ -187,7 +193,7 @@ def check_same(ours: Side, theirs: Side) -> None:
     """Check that both sides met the same flows.
 
     Raises:
-        RefusedError: they did not. The message names runs that differ, and the remedy.
+        RefusedError: the sides met different flows. The message names runs that differ, and the remedy.
     """
     for side, other in ((ours, theirs), (theirs, ours)):
         if missing := [run for run in other.runs if run not in side.runs]:

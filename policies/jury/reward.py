@@ -2,7 +2,7 @@
 """Jury's reward, Eq. 9, with the sign that the text asks for.
 
 Eq. 9 prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)). This formula rewards survival, but as a
-bonus of up to β2 r = 5 r, beside which r^ζ hardly counts. It contradicts §3.3, where survival is a "penalty
+bonus of up to β2 r = 5 r, beside which r^ζ hardly counts. It contradicts §3.3, where the term is a "penalty
 term" of which smaller flows "incur less". Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)).
 This term has the same slope in L, and is 0 if nothing is lost beyond the path's own loss.
 """

@@ -92,7 +92,7 @@ class _Pool:
 
 
 UNHEARD: Final = (-1.0, *(np.nan,) * 4)
-"""The `Echo` that stands for none, before the first."""
+"""The `Echo` before the first real one. Its values are unknown."""
 
 
 class ParticleFilter(SlotArrays):
