@@ -14,22 +14,33 @@ from ltp_switcher.daemon.control.overrides import CONFIRM_MAX_S, tag
 _TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
 
 Runtime = Annotated[
-    bool, Query(description="Only until the daemon ends. Without it the change outlives restart and upgrade")
+    bool,
+    Query(
+        description=(
+            "Limit the change to the time until the daemon ends. Without this parameter the "
+            "change outlives restart and upgrade"
+        )
+    ),
 ]
 Within = Annotated[
     int | None,
     Query(
         ge=1,
         le=CONFIRM_MAX_S,
-        description="The daemon undoes the change after so many seconds, and at its next start, "
-        "unless `POST /v1/changes/confirm` comes first",
+        description=(
+            "Time in seconds after which the daemon undoes the change, unless `POST "
+            "/v1/changes/confirm` comes first. The daemon's next start undoes it, too"
+        ),
     ),
 ]
 IfMatch = Annotated[
     str | None,
     Header(
         pattern=rf"^\s*(?:\*|{_TAG}(?:\s*,\s*{_TAG})*)\s*$",
-        description="Entity tags of the state that the change is for, or *. 412 where it has another one",
+        description=(
+            "Entity tags of the state that the change is for, or *. The status is 412 if the "
+            "state has another tag"
+        ),
     ),
 ]
 TAGGED: dict[int | str, dict[str, Any]] = {

@@ -23,8 +23,11 @@ class ConfigState(Answer):
     origins: dict[
         str, dict[str, Literal["default", "file", "environment", "flag", "override", "runtime"]]
     ] = Field(
-        description="The origin of each value. override: set here or on the command line; runtime: the same, "
-        "until the daemon ends; flag: of `ltp-switcher run`",
+        description=(
+            "The origin of each value. override: a value set here or on the command line; "
+            "runtime: such a value that lasts until the daemon ends; flag: an option of "
+            "`ltp-switcher run`"
+        ),
         examples=[{"pool": {"arms": "override", "k": "runtime"}}],
     )
     restart: list[str] = Field(
@@ -51,49 +54,53 @@ class ConfigPatch(Request):
 class Author(Answer):
     """The process that made a change."""
 
-    uid: int = Field(description="Its user")
-    pid: int = Field(description="Its process id at that time")
-    token: str | None = Field(default=None, description="The name of the API token that it was shown")
-    via: Author | None = Field(description="The server that it asked, such as this API; null for none")
+    uid: int = Field(description="User id of the process")
+    pid: int = Field(description="Id of the process at that time")
+    token: str | None = Field(default=None, description="Name of the API token that the process was shown")
+    via: Author | None = Field(
+        description="The server that the process asked, such as this API; null for none"
+    )
 
 
 class Change(Answer):
     """A change that an operator made."""
 
-    number: int = Field(description="One more than that of the change before")
-    time: str = Field(description="When (RFC 3339)", examples=["2026-01-31T12:00:00.000Z"])
-    what: str = Field(description="A setting, or what else was changed", examples=["pool.k"])
-    before: JsonValue = Field(description="What it was; null for nothing")
-    after: JsonValue = Field(description="What it became; null for nothing")
-    lasts: bool = Field(description="Whether it outlives the daemon")
+    number: int = Field(description="Number of the change, one more than the number of the change before")
+    time: str = Field(description="Time of the change (RFC 3339)", examples=["2026-01-31T12:00:00.000Z"])
+    what: str = Field(
+        description="Name of the setting, or of another value, that was changed", examples=["pool.k"]
+    )
+    before: JsonValue = Field(description="The earlier value; null for none")
+    after: JsonValue = Field(description="The new value; null for none")
+    lasts: bool = Field(description="Whether the change outlives the daemon")
     caller: Author
 
 
 class Changed(Change):
     """One of the last changes of operators."""
 
-    can_revert: bool = Field(description="Whether it is one that can be reverted")
+    can_revert: bool = Field(description="Whether the change can be reverted")
     confirm_within_s: float | None = Field(
-        description="Time after which it is undone, unless it is confirmed; null: it stays"
+        description="Time after which the change is undone, unless it is confirmed; null if it stays"
     )
 
 
 class Confirmed(Kept):
     """The changes that were confirmed and so stay in force."""
 
-    confirmed: list[int] = Field(description="Their numbers")
+    confirmed: list[int] = Field(description="Numbers of the changes")
 
 
 class Reverted(Kept):
     """The state after a change was reverted."""
 
-    change: Change = Field(description="The latest change, which undoes the other one")
+    change: Change = Field(description="The new change, which undoes the reverted one")
 
 
 class ChangeList(Answer):
     """The last changes."""
 
-    changes: list[Changed] = Field(description="The latest first")
+    changes: list[Changed] = Field(description="The changes, the latest first")
 
 
 class Versions(Answer):

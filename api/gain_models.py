@@ -16,21 +16,27 @@ Interval = tuple[float, float, float]
 class GainEffect(Answer):
     """A difference with its 95 % interval."""
 
-    value: float = Field(description="With the daemon's choices less without them", examples=[0.08])
+    value: float = Field(
+        description="The difference: with the daemon's choices less without them", examples=[0.08]
+    )
     lower: float = Field(description="Lower end of the 95 % interval", examples=[0.03])
     upper: float = Field(description="Upper end of the 95 % interval", examples=[0.13])
-    treated: int = Field(description="Independent units with the daemon's choices", examples=[30])
-    control: int = Field(description="Independent units without them", examples=[10])
+    treated: int = Field(description="Number of independent units with the daemon's choices", examples=[30])
+    control: int = Field(
+        description="Number of independent units without the daemon's choices", examples=[10]
+    )
 
 
 class ArmUseState(Answer):
     """Measures of an arm's flows, over destination prefixes. A measure is null if there are too few flows."""
 
-    share: float = Field(description="Of all bytes acknowledged")
-    goodput_Bps: Interval | None = Field(description="Geometric mean, bytes a second")  # noqa: N815 - B is bytes
+    share: float = Field(description="Share of all acknowledged bytes")
+    goodput_Bps: Interval | None = Field(description="Geometric mean of the goodput, bytes a second")  # noqa: N815 - B is bytes
     rtt_p95_us: Interval | None = Field(description="95th percentile of the RTT, geometric mean, µs")
-    retransmits: Interval | None = Field(description="Retransmitted packets over delivered ones")
-    completion_time_s: Interval | None = Field(description="Life of flows that ended, geometric mean, s")
+    retransmits: Interval | None = Field(description="Ratio of retransmitted packets to delivered ones")
+    completion_time_s: Interval | None = Field(
+        description="Geometric mean of the life of flows that ended, s"
+    )
 
 
 class AdviceState(Answer):
@@ -38,7 +44,10 @@ class AdviceState(Answer):
 
     agreed: float = Field(description="Share of the time in which the flows ran the advised arm")
     expected: GainEffect | None = Field(
-        description="Change of the reward by following the advice: an estimate, for no lot drew the flows"
+        description=(
+            "Estimated change of the reward if flows follow the advice. It is no proof, because "
+            "no lot chose the flows"
+        )
     )
     verdict: str = Field(examples=["too few decisions"])
 
@@ -46,26 +55,33 @@ class AdviceState(Answer):
 class SkippedState(Answer):
     """Counts of the parts of the log that could not be read."""
 
-    damaged: int = Field(description="Records of about a second each that are damaged", examples=[0])
-    foreign: int = Field(description="Files that another version of the program wrote", examples=[0])
-    old: int = Field(description="The oldest files of a log that is too large for a report", examples=[0])
+    damaged: int = Field(description="Number of damaged records, of about a second each", examples=[0])
+    foreign: int = Field(
+        description="Number of files that another version of the program wrote", examples=[0]
+    )
+    old: int = Field(
+        description="Number of oldest files that were left out, because the log is too large for a report",
+        examples=[0],
+    )
 
 
 class GainReport(Answer):
     """The gain by measure, the use of the arms, and the advice by prefix."""
 
     design: Literal["none", "holdback", "switchback"] = Field(description="The experiment in the log")
-    decisions: int = Field(description="Decisions that the report is about")
+    decisions: int = Field(description="Number of decisions that the report covers")
     overall: dict[str, GainEffect | None] = Field(
         description="Relative change of goodput, rtt_p95, completion_time and reward (Eq. 1, zeta 5 and "
         "kappa 2); difference of the share of retransmits. Null while there are too few units"
     )
     prefixes: dict[str, dict[str, GainEffect | None]] = Field(
-        description="The same by prefix, in a switchback, those with the most data first"
+        description="The changes by prefix, in a switchback. Prefixes with the most data come first"
     )
-    arms: dict[str, ArmUseState] = Field(description="By name")
-    agreed: Interval | None = Field(description="Agreement of advice and traffic on the mean prefix")
-    advice: dict[str, AdviceState] = Field(description="By prefix, in mode advise")
+    arms: dict[str, ArmUseState] = Field(description="Measures of the arms, by name")
+    agreed: Interval | None = Field(
+        description="Mean over prefixes of the share of time in which flows ran the advised arm"
+    )
+    advice: dict[str, AdviceState] = Field(description="Advice by prefix, in mode advise")
     skipped: SkippedState
     flow_reward: dict[str, GainEffect | None] = Field(
         description="Relative change of the reward of a flow, from the log of outcomes: of all flows, and by "

@@ -99,9 +99,11 @@ class Flow(Answer):
         description="The protocol of the last command; `arm` follows at the next ACK"
     )
     prev_arm: str | None = Field(description="The protocol before the last switch")
-    pinned: bool = Field(description="Held at its arm by an operator")
-    fallen_back: bool = Field(description="At the fallback arm until the daemon's next command")
-    age_s: float = Field(description="Time under `mutant`")
+    pinned: bool = Field(description="Whether an operator holds the flow at its arm")
+    fallen_back: bool = Field(
+        description="Whether the flow is at the fallback arm until the daemon's next command"
+    )
+    age_s: float = Field(description="Time since the flow began to run `mutant`")
     cwnd_pkts: int = Field(description="Congestion window")
     ssthresh_pkts: int | None = Field(description="Slow start threshold; null while it is infinite")
     srtt_ms: float = Field(description="Smoothed RTT")
@@ -113,12 +115,14 @@ class Flow(Answer):
     pacing_rate_mbps: float | None = Field(description="Pacing rate; null when unlimited")
     goodput_mbps: float = Field(description="Newly acknowledged data, smoothed over a second")
     in_flight_pkts: int = Field(description="Packets in flight")
-    lost_pkts: int = Field(description="Packets marked lost, in all")
-    retrans_pkts: int = Field(description="Packets retransmitted, in all")
-    delivered_pkts: int = Field(description="Packets delivered, in all")
-    acked_bytes: int = Field(description="Bytes acknowledged, in all")
-    switches: int = Field(description="Switches of arm, in all")
-    reward: float | None = Field(description="Last normalised reward (Mutant, Eq. 1); null before the first")
+    lost_pkts: int = Field(description="Number of all packets that were marked lost")
+    retrans_pkts: int = Field(description="Number of all packets that were retransmitted")
+    delivered_pkts: int = Field(description="Number of all packets that were delivered")
+    acked_bytes: int = Field(description="Number of all bytes that were acknowledged")
+    switches: int = Field(description="Number of all switches from arm to arm")
+    reward: float | None = Field(
+        description="Last normalised reward (Mutant, Eq. 1); null before the first reward"
+    )
     arm_share: dict[str, float] = Field(description="Fraction of the flow's life under each arm")
 
 
@@ -127,17 +131,17 @@ class Estimate(Answer):
 
     arm: str = Field(examples=["bbr"])
     mean: float = Field(description="Expected reward")
-    lower: float = Field(description="Its lower confidence bound")
-    upper: float = Field(description="Its upper confidence bound, by which LinUCB chooses")
+    lower: float = Field(description="Lower confidence bound of the reward")
+    upper: float = Field(description="Upper confidence bound of the reward, by which LinUCB chooses")
 
 
 class Switch(Answer):
     """One switch of a flow, or the daemon's advice to switch."""
 
     time: float = Field(description="Unix time, s")
-    age_s: float = Field(description="Time since then")
+    age_s: float = Field(description="Time since the switch")
     before: str | None = Field(description="The arm that the flow left")
-    after: str | None = Field(description="The arm that it went to, or should go to")
+    after: str | None = Field(description="The arm that the flow went to, or should go to")
     cause: Literal[
         "policy",
         "team_selection",
@@ -150,7 +154,7 @@ class Switch(Answer):
         "exploration",
         "visit",
     ]
-    carried_out: bool = Field(description="False where mode advise kept the flow on its arm")
+    carried_out: bool = Field(description="False if mode advise kept the flow on its arm")
     sentence: str = Field(description="The switch and its reason, for people")
 
 
@@ -161,9 +165,9 @@ class PathNumber(Answer):
 
     name: str = Field(examples=["propagation_rtt"])
     unit: str = Field(examples=["ms"])
-    value: float | None = Field(description="null: not observed")
-    error: float | None = Field(description="Its standard error; null after a single look")
-    age_s: float | None = Field(description="Time since the last look that told it")
+    value: float | None = Field(description="Mean of the number; null if it was not observed")
+    error: float | None = Field(description="Standard error of the mean; null after a single look")
+    age_s: float | None = Field(description="Time since the last look that observed the number")
 
 
 class Why(Answer):
@@ -171,21 +175,21 @@ class Why(Answer):
 
     sentence: str = Field(description="The reason, for people")
     advised: str | None = Field(description="The arm that the policy would give the flow instead")
-    estimates: list[Estimate] = Field(description="By arm; empty where the policy estimates nothing")
+    estimates: list[Estimate] = Field(description="Estimates by arm; empty if the policy has none")
     path: list[PathNumber] = Field(
-        default=[], description="What is known of the path; empty where the policy has no model of it"
+        default=[], description="The known numbers of the path; empty if the policy has no model of it"
     )
-    switches: list[Switch] = Field(description="The last five, newest first")
+    switches: list[Switch] = Field(description="The last five switches, newest first")
 
 
 class FlowHistory(Answer):
     """A flow's last minutes, with a point for each second, oldest first. All lists have the same length."""
 
-    kept: bool = Field(description="False for a flow beyond the 4,096 whose history is kept")
+    kept: bool = Field(description="Whether the flow has a history. Only 4,096 flows have one")
     time: list[float] = Field(description="Unix time, s")
-    goodput_mbps: list[float] = Field(description="Newly acknowledged data, since the point before")
-    srtt_ms: list[float | None] = Field(description="Smoothed RTT at the point; null where unknown")
-    loss: list[float] = Field(description="Loss rate, 0 to 1, since the point before")
+    goodput_mbps: list[float] = Field(description="Newly acknowledged data since the previous point")
+    srtt_ms: list[float | None] = Field(description="Smoothed RTT at the point; null if unknown")
+    loss: list[float] = Field(description="Loss rate, 0 to 1, since the previous point")
     arm: list[str | None] = Field(description="The protocol that was steering the flow at the point")
 
 
@@ -200,7 +204,9 @@ class FlowDetail(Flow):
 class FlowRow(Flow):
     """One TCP flow in a page of flows."""
 
-    history: FlowHistory | None = Field(default=None, description="Its last minutes, where asked for")
+    history: FlowHistory | None = Field(
+        default=None, description="The flow's last minutes, if the request asks for them"
+    )
 
 
 class Totals(Answer):
@@ -219,15 +225,16 @@ class FlowList(Answer):
     flows: list[FlowRow]
     total: int = Field(description="Flows that match the filter, on all pages")
     next_cursor: str | None = Field(
-        default=None, description="`cursor` of the next page, null on the last one, and in another order"
+        default=None,
+        description="`cursor` of the next page; null on the last page, and if the order is not by cookie",
     )
 
 
 class FlowPage(FlowList):
     """A page of flows."""
 
-    limit: int = Field(description="Flows asked for at most")
-    offset: int = Field(description="Flows skipped")
+    limit: int = Field(description="Largest number of flows on the page")
+    offset: int = Field(description="Number of flows that were skipped")
 
 
 class Arm(Answer):
@@ -237,7 +244,7 @@ class Arm(Answer):
     name: str = Field(examples=["bbr"])
     state: Literal["unavailable", "available", "refused"]
     kind: Literal["kernel", "learned", "extra"]
-    reason: str | None = Field(default=None, description="Why it is unavailable or refused")
+    reason: str | None = Field(default=None, description="The reason why the arm is unavailable or refused")
 
 
 class ArmList(Answer):
@@ -251,19 +258,22 @@ class Kept(Answer):
 
     saved: bool = Field(
         default=True,
-        description="false: it is in force, but could not be written, so the next start will not know it",
+        description=(
+            "False if the change is in force but could not be written. The next start does not know it then"
+        ),
     )
-    save_error: str | None = Field(default=None, description="Why it could not be written")
+    save_error: str | None = Field(default=None, description="The reason why the change could not be written")
 
 
 class Pool(Answer):
     """The arms among which the daemon chooses."""
 
     arms: list[str] = Field(
-        description="Arms chosen among where no team was picked", examples=[["cubic", "bbr", "vegas"]]
+        description="The arms among which the daemon chooses for a prefix without a team",
+        examples=[["cubic", "bbr", "vegas"]],
     )
     teams: dict[str, list[str]] = Field(
-        description="Arms chosen among by destination prefix, where MPTS has picked a team",
+        description="The arms of each team that MPTS has picked, by destination prefix",
         examples=[{"192.0.2.0/24": ["bbr", "vegas"]}],
     )
 
@@ -291,8 +301,10 @@ class TeamSizeChange(TeamSize, Kept):
 
     note: str | None = Field(
         default=None,
-        description="Why teams are smaller than asked, or why none is picked yet; null where team selections "
-        "of the size asked for start",
+        description=(
+            "The reason why teams are smaller than requested, or why none is picked yet; null if "
+            "team selections of the requested size start"
+        ),
     )
 
 
@@ -300,7 +312,8 @@ class TeamSizeRequest(Request):
     """The size to set."""
 
     k: Annotated[int, Field(ge=_K.minimum, le=_K.maximum)] = Field(
-        description="Size of the team; more than the pool has arms counts as all of them", examples=[6]
+        description="Size of the team. A size above the number of arms in the pool stands for all of them",
+        examples=[6],
     )
 
 
@@ -317,13 +330,15 @@ class PinRequest(Request):
 class ArmRequest(Request):
     """A congestion control of this kernel to load as an arm."""
 
-    name: ArmName = Field(description="As the kernel knows it", examples=["yeah"])
+    name: ArmName = Field(description="Name of the congestion control in the kernel", examples=["yeah"])
 
 
 class ModeState(Answer):
     """The daemon's mode."""
 
-    mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
+    mode: Mode = Field(
+        description="active: carry out decisions; advise: only log decisions; off: make no decisions"
+    )
 
 
 class ModeChange(ModeState, Kept):
@@ -333,7 +348,9 @@ class ModeChange(ModeState, Kept):
 class ModeRequest(Request):
     """The mode to set."""
 
-    mode: Mode = Field(description="active: carry out; advise: log them only; off: make none")
+    mode: Mode = Field(
+        description="active: carry out decisions; advise: only log decisions; off: make no decisions"
+    )
 
 
 class SessionRequest(Request):
@@ -345,8 +362,10 @@ class SessionRequest(Request):
 class SessionAddress(Answer):
     """An address that opens the dashboard once."""
 
-    url: str = Field(description="What the browser opens", examples=["http://127.0.0.1:9480/?code=7Hq…"])
-    expires_in_s: float = Field(description="Time to open it, s", examples=[60.0])
+    url: str = Field(
+        description="The address that the browser opens", examples=["http://127.0.0.1:9480/?code=7Hq…"]
+    )
+    expires_in_s: float = Field(description="Time in which the address works, s", examples=[60.0])
 
 
 class LearnedStatus(Answer):
@@ -365,28 +384,32 @@ class Status(Answer):
     pid: int
     uptime_s: float
     mode: Mode
-    faults: list[str] = Field(description="What keeps the daemon from doing all that it was told to")
+    faults: list[str] = Field(description="Faults that keep the daemon from a part of its task, in sentences")
     policy: str = Field(description="The chooser; `mutant` is Algorithm 1 of the paper")
-    step_ms: float = Field(description="Time between decisions, as the policy and the arms in use need it")
-    idle_step_ms: float = Field(description="The same while no flow moves data")
+    step_ms: float = Field(description="Time between decisions that the policy and the arms in use need")
+    idle_step_ms: float = Field(description="Time between decisions while no flow moves data")
     flows: int = Field(description="Flows under `mutant`")
-    flows_max: int = Field(description="Flows at a time: `kernel.flows_max`, or what memory holds")
-    flows_refused: int = Field(description="Connections that could not be steered for want of room")
-    median_rtt_ms: float | None = Field(
-        default=None, description="Median smoothed RTT of all flows; null where no flow has one"
+    flows_max: int = Field(
+        description=("Largest number of flows at a time: `kernel.flows_max`, or fewer if memory holds fewer")
     )
-    busy: bool = Field(description="Whether a flow moved data lately; an idle daemon looks less often")
-    pool: list[str] = Field(description="Arms chosen among where no team was picked")
-    k: int = Field(description="Arms that MPTS picks")
+    flows_refused: int = Field(description="Connections that could not be steered, because there was no room")
+    median_rtt_ms: float | None = Field(
+        default=None, description="Median smoothed RTT of all flows; null if no flow has one"
+    )
+    busy: bool = Field(description="Whether a flow has moved data lately. An idle daemon takes fewer steps")
+    pool: list[str] = Field(description="The arms among which the daemon chooses for a prefix without a team")
+    k: int = Field(description="Number of arms in the teams that MPTS picks")
     searches: int = Field(description="Team selections under way")
     teams: int = Field(description="Destination prefixes with a team")
     steps: int
-    missed_steps: int = Field(description="Steps left out because another still ran")
+    missed_steps: int = Field(description="Number of steps that were left out because another step still ran")
     last_step_age_ms: float = Field(description="Time since the last step")
-    step_p50_ms: float = Field(description="Median time that a step takes")
-    step_p99_ms: float = Field(description="99th percentile of the same")
-    decisions: int = Field(description="Flows times steps decided")
-    changes: int = Field(description="Decisions for another arm than the flow's")
+    step_p50_ms: float = Field(description="Median duration of a step")
+    step_p99_ms: float = Field(description="99th percentile of the duration of a step")
+    decisions: int = Field(
+        description="Number of decisions: the sum over all steps of the flows that got one"
+    )
+    changes: int = Field(description="Number of decisions for another arm than the flow's")
     fallbacks: int = Field(description="Times that the kernel sent a flow to the fallback arm")
     log_rows_written: int = Field(description="Rows written to the decision log")
     log_rows_dropped: int = Field(description="Rows lost because the log's disk was full or too slow")
@@ -399,5 +422,7 @@ class Health(Answer):
     live: Literal[True] = Field(description="This process answers")
     ready: Literal[True] = Field(description="The daemon answers and steps on time")
     mode: Mode
-    faults: list[str] = Field(description="Those of the status; with them the daemon works, but not fully")
+    faults: list[str] = Field(
+        description="The faults that the status names. With a fault the daemon works, but not fully"
+    )
     last_step_age_ms: float = Field(description="Time since the daemon's last step")

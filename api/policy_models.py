@@ -41,7 +41,10 @@ class PolicyList(Answer):
     """All policies."""
 
     policies: list[PolicyEntry] = Field(
-        description="The most specific first: the longest prefix, then the namespace, the port, the own port"
+        description=(
+            "The policies, the most specific first: the longest prefix, then the namespace, the "
+            "port, the own port"
+        )
     )
 
 
@@ -49,7 +52,7 @@ class PolicyRequest(Request):
     """The policies to put in force, in any order."""
 
     policies: Annotated[list[PolicyEntry], Field(max_length=POLICIES_MAX)] = Field(
-        description="Each for other flows",
+        description="The policies. No two of them may match the same flows by the same rule",
         examples=[
             [
                 {"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "start": "bbr"},
@@ -62,5 +65,5 @@ class PolicyRequest(Request):
 class PolicyChange(PolicyList, Kept):
     """The policies after a change, and the differences that the change makes."""
 
-    removed: list[str] = Field(description="Policies that go, in words; empty where nothing changes")
-    added: list[str] = Field(description="Policies that come", examples=[["port 22: excluded"]])
+    removed: list[str] = Field(description="Policies that are removed, in words; empty if nothing changes")
+    added: list[str] = Field(description="Policies that are added", examples=[["port 22: excluded"]])

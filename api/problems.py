@@ -55,7 +55,9 @@ _ALLOWED = {
 class FieldProblem(BaseModel):
     """One field that was refused."""
 
-    field: str = Field(description="Where: a parameter's name, or a path into the body", examples=["arms[1]"])
+    field: str = Field(
+        description="Place of the field: a parameter's name, or a path into the body", examples=["arms[1]"]
+    )
     value: JsonValue = Field(default=None, description="The given value", examples=["cubik"])
     allowed: str = Field(description="The allowed values", examples=["one of: bbr, cubic, vegas"])
 
@@ -88,7 +90,7 @@ class Problem(BaseModel):
     value: JsonValue = Field(default=None, description="The refused value")
     allowed: str | None = Field(default=None, description="The allowed values of the field")
     errors: list[FieldProblem] | None = Field(
-        default=None, description="All fields, when several were refused"
+        default=None, description="All refused fields, if there are several"
     )
 
 

@@ -18,11 +18,13 @@ _METHOD: Final = (
 class Search(Answer):
     """A team selection under way."""
 
-    prefix: str = Field(description="Destination prefix that it is for", examples=["192.0.2.0/24"])
-    k: int = Field(description="Arms to pick")
+    prefix: str = Field(description="Destination prefix of the selection", examples=["192.0.2.0/24"])
+    k: int = Field(description="Number of arms to pick")
     method: SelectionMethod = Field(description=_METHOD)
-    pulls: int = Field(description="Pulls done, or pairs of a tournament")
-    budget: int = Field(description="Pulls in all, or pairs at most; 0 before a tournament's first pair")
+    pulls: int = Field(description="Number of pulls so far, or of pairs in a tournament")
+    budget: int = Field(
+        description="Number of all pulls, or largest number of pairs; 0 before a tournament's first pair"
+    )
     mean_reward: dict[str, float | None] = Field(
         description="Mean un-normalised reward (Mutant, Eq. 1) by arm; null before its first pull. A "
         "tournament has none"
@@ -42,8 +44,8 @@ class Search(Answer):
 class Team(Answer):
     """The outcome of a team selection."""
 
-    prefix: str = Field(description="Destination prefix that it is for", examples=["192.0.2.0/24"])
-    arms: list[str] = Field(description="The team", examples=[["bbr", "vegas"]])
+    prefix: str = Field(description="Destination prefix of the selection", examples=["192.0.2.0/24"])
+    arms: list[str] = Field(description="The arms of the team", examples=[["bbr", "vegas"]])
     method: SelectionMethod = Field(default="budget", description=_METHOD)
     mean_reward: dict[str, float] = Field(
         default={},
@@ -59,8 +61,11 @@ class Team(Answer):
     )
     gaps: dict[str, float] = Field(
         default={},
-        description="By arm: its mean reward, or log ratio, less the best one outside the team. For an arm "
-        "outside: the worst one in the team less its own",
+        description=(
+            "Distance of each arm from the border of the team, in mean reward or log ratio. For "
+            "an arm in the team: its own value less the best one outside. For an arm outside: the"
+            " worst one in the team less its own value"
+        ),
     )
 
 
@@ -78,6 +83,9 @@ class TeamSearchRequest(Request):
     prefix: str | None = Field(
         default=None,
         max_length=128,
-        description="Only for this destination prefix, which must have open flows; all where left out",
+        description=(
+            "Limit the request to this destination prefix, which must have open flows. By default"
+            " all prefixes are picked again"
+        ),
         examples=["192.0.2.0/24"],
     )

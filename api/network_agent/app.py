@@ -32,7 +32,7 @@ class Network(BaseModel):
     pnc_pkts: float = Field(description="Partial Network Congestion: the largest difference", ge=0)
     pna: float = Field(description="Partial Network Availability: the smallest spare share", ge=0, le=1)
     known: float = Field(description="Known nodes over all nodes of the path", gt=0, le=1)
-    window_s: float = Field(description="Seconds that packets are counted for")
+    window_s: float = Field(description="Length of the window in which packets are counted, in seconds")
     age_s: float = Field(description="Seconds since the window ended")
     nodes: list[Node]
 

@@ -68,7 +68,9 @@ def change_config(
 @router.get("/changes", summary="List changes", responses=problem_responses(422, 503))
 def list_changes(
     daemon: DaemonDep,
-    limit: Annotated[int, Query(ge=1, le=CHANGES_MAX, description="Changes to give at most")] = CHANGES_MAX,
+    limit: Annotated[
+        int, Query(ge=1, le=CHANGES_MAX, description="Largest number of changes in the answer")
+    ] = CHANGES_MAX,
 ) -> ChangeList:
     """The last changes that operators made, the latest first. The audit file has the changes of months."""
     return ChangeList(changes=daemon.ask(list[Changed], "changes.list", limit=limit))

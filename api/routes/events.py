@@ -37,11 +37,19 @@ async def listen_to_events(
     request: Request,
     last_event_id: Annotated[
         int | None,
-        Header(ge=0, le=2**53, description="The last event that the client has; those after it come first"),
+        Header(
+            ge=0,
+            le=2**53,
+            description="The last event that the client has. The stream begins with the next one",
+        ),
     ] = None,
     backlog: Annotated[
         int,
-        Query(ge=0, le=BACKLOG_MAX, description="Latest events to give first, where no last event is named"),
+        Query(
+            ge=0,
+            le=BACKLOG_MAX,
+            description="Number of latest events with which the stream begins if no last event is named",
+        ),
     ] = 0,
 ) -> Response:
     """Server-sent events: switches, advice, fallbacks, births and deaths of flows, changes of settings.

@@ -54,22 +54,38 @@ def list_flows(
         str | None,
         Query(description="Only flows to this network", examples=["192.0.2.0/24", "2001:db8::/32"]),
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Flows to give at most")] = 100,
-    offset: Annotated[int, Query(ge=0, le=COOKIE_MAX, description="Flows to skip")] = 0,
+    limit: Annotated[
+        int, Query(ge=1, le=LIMIT_MAX, description="Largest number of flows in the answer")
+    ] = 100,
+    offset: Annotated[int, Query(ge=0, le=COOKIE_MAX, description="Number of flows to skip")] = 0,
     cursor: Annotated[
         str | None,
         Query(
             pattern=r"^[0-9]{1,20}$",
-            description="The `next_cursor` of a page: the flows behind it, whatever came and went meanwhile",
+            description=(
+                "The `next_cursor` of a page. The answer has the flows after that page, whatever "
+                "flows came and went meanwhile"
+            ),
         ),
     ] = None,
     order: Annotated[
         Literal["cookie", "remote", "goodput", "rtt", "min_rtt", "loss", "switches", "age"],
-        Query(description="cookie and remote: the lowest first; all others: the largest value first"),
+        Query(
+            description=(
+                "The order. cookie and remote: the lowest value first; all others: the largest value first"
+            )
+        ),
     ] = "cookie",
-    reverse: Annotated[bool, Query(description="The other way round; unknown values stay last")] = False,
+    reverse: Annotated[
+        bool, Query(description="Whether to reverse the order. Unknown values stay last")
+    ] = False,
     history: Annotated[
-        int, Query(ge=0, le=POINTS_MAX, description="Points of each flow's history to give, one a second")
+        int,
+        Query(
+            ge=0,
+            le=POINTS_MAX,
+            description="Number of points of each flow's history in the answer, one for each second",
+        ),
     ] = 0,
 ) -> FlowPage:
     """The flows under `mutant`, page by page."""

@@ -24,7 +24,12 @@ def get_report(
     request: Request,
     daemon: DaemonDep,
     since_s: Annotated[
-        int | None, Query(ge=1, le=SINCE_MAX_S, description="Only decisions of the last seconds")
+        int | None,
+        Query(
+            ge=1,
+            le=SINCE_MAX_S,
+            description="Time in seconds. The report covers the decisions of this time before now",
+        ),
     ] = None,
 ) -> GainReport:
     """The change that the daemon's choices cause, measured by the experiment under way. In mode advise it is

@@ -20,8 +20,8 @@ router = APIRouter(prefix="/v1", tags=["service"])
 )
 def get_visits(
     daemon: DaemonDep,
-    prefix: Annotated[str | None, Query(description="Only that of this address or network")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Prefixes, at most")] = 100,
+    prefix: Annotated[str | None, Query(description="Limit the answer to this address or network")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Largest number of prefixes in the answer")] = 100,
 ) -> Visits:
     """The plans and effects of destination prefixes, and the price of all trials."""
     if prefix is None:

@@ -31,7 +31,7 @@ def set_policies(
     daemon: DaemonDep,
     response: Response,
     request: PolicyRequest,
-    dry_run: Annotated[bool, Query(description="Only tell the difference")] = False,
+    dry_run: Annotated[bool, Query(description="Only return the difference, and change nothing")] = False,
     confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> PolicyChange:

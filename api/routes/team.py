@@ -117,7 +117,8 @@ def start_mpts(daemon: DaemonDep, request: TeamSearchRequest) -> TeamSearches:
 def cancel_mpts(
     daemon: DaemonDep,
     prefix: Annotated[
-        str | None, Query(max_length=128, description="Only for this prefix", examples=["192.0.2.0/24"])
+        str | None,
+        Query(max_length=128, description="Limit the request to this prefix", examples=["192.0.2.0/24"]),
     ] = None,
 ) -> TeamSearches:
     """End selections under way. Their flows go on with all arms of the pool; teams found before stay.
