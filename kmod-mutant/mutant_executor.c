@@ -142,7 +142,7 @@ static void mutant_executor_set_state(struct sock *sk, u8 state)
 {
 	struct mutant_executor *e = mutant_executor_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 window;
+	u32 window, left;
 
 	/* After a timeout, what was known of the path is worth nothing. */
 	if (state == TCP_CA_Loss)
@@ -158,24 +158,30 @@ static void mutant_executor_set_state(struct sock *sk, u8 state)
 			mutant_marks_heard(&e->flow->marks, tcp_snd_cwnd(tp), tp->delivered,
 					   tcp_packets_in_flight(tp));
 	}
-	tcp_snd_cwnd_set(tp, window);
+	left = mutant_window_retreat(window, tcp_snd_cwnd(tp), e->proven, tp->delivered);
+	e->proven = 0;
+	/* A target of before the pause does not bring it back. */
+	if (left < window && e->setting.law == MUTANT_CONTROL_LAW_WINDOW)
+		e->setting.value[0] = left;
+	tcp_snd_cwnd_set(tp, left);
 }
 
 /*
- * The flow sends again. After an idle time the path may hold less, and the kernel looks after this
- * only where a protocol leaves the window to it (RFC 2861).
+ * The flow sends again. The kernel looks after a window that was not used only where a protocol
+ * leaves the window to it (RFC 2861). Here the pace allows to keep it: see mutant_window.h.
  */
 static void mutant_executor_tx_start(struct sock *sk)
 {
+	struct mutant_executor *e = mutant_executor_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 idle = tcp_jiffies32 - tp->lsndtime, rto = inet_csk(sk)->icsk_rto;
+	u32 window = tcp_snd_cwnd(tp), idle = tcp_jiffies32 - tp->lsndtime;
 
-	if (idle <= rto || !READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle))
+	if (idle <= inet_csk(sk)->icsk_rto ||
+	    !READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_slow_start_after_idle))
 		return;
+	e->proven = (tp->delivered + window) | 1;
 	tp->snd_ssthresh = tcp_current_ssthresh(sk);
-	tcp_snd_cwnd_set(tp, mutant_window_after_idle(tcp_snd_cwnd(tp), idle / rto));
-	tp->snd_cwnd_stamp = tcp_jiffies32;
-	tp->snd_cwnd_used = 0;
+	tcp_snd_cwnd_set(tp, mutant_window_after_idle(window, idle / HZ));
 }
 
 MUTANT_TX_START_EVENT(mutant_executor_tx_start)

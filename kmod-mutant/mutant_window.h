@@ -14,6 +14,9 @@
 
 #include "mutant_control.h"
 
+/* A window that nobody has used for longer tells nothing of the path (RFC 7661, section 4.3). */
+#define MUTANT_WINDOW_KEPT_S	300U
+
 /*
  * Add @amount, in fractions of a packet, to a window and the @fraction that it is above whole
  * packets. What passes a limit is lost.
@@ -55,13 +58,28 @@ static inline u32 mutant_window_glide(u32 window, u32 target, u32 acked)
 	return window - target > acked / 2 ? window - acked / 2 : target;
 }
 
-/* The window after @rtos retransmission timeouts without a packet: half of it for each. */
-static inline u32 mutant_window_after_idle(u32 window, u32 rtos)
+/*
+ * The window after @idle_s seconds without a packet (RFC 7661). Its pace makes no burst of it, so it
+ * is kept, unproven, until it is too old.
+ */
+static inline u32 mutant_window_after_idle(u32 window, u32 idle_s)
 {
-	u32 least = window < MUTANT_WINDOW_START ? window : MUTANT_WINDOW_START;
-	u32 left = rtos < 32 ? window >> rtos : 0;
+	if (idle_s <= MUTANT_WINDOW_KEPT_S || window < MUTANT_WINDOW_START)
+		return window;
+	return MUTANT_WINDOW_START;
+}
 
-	return left < least ? least : left;
+/*
+ * The window that a loss leaves of @window, where the law leaves @left: at most half while a pause
+ * has left it unproven, until @proven packets are delivered. 0: it is not unproven.
+ */
+static inline u32 mutant_window_retreat(u32 left, u32 window, u32 proven, u32 delivered)
+{
+	u32 half = mutant_window_cut(window, MUTANT_ONE / 2);
+
+	if (!proven || (s32)(proven - delivered) <= 0)
+		return left;
+	return left < half ? left : half;
 }
 
 /*

@@ -21,6 +21,7 @@ CASES: Final = (
     "floor-moves",
     "starts",
     "no-queue",
+    "pauses",
 )
 """The special cases of the rule. Each can be left out by itself."""
 

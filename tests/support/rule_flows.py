@@ -35,12 +35,14 @@ def run(
     under: Callable[[float, int], tuple[float, float]] | None = None,
     rate_pps: float = RATE_PPS,
     waits_ms: float = 0.0,
+    busy: Callable[[float], bool] = lambda _: True,
 ) -> np.ndarray:
     """The arms of flows on these paths, shape (steps, flows), each flow on the arm it was told.
 
     `rate`: share of the full rate that is delivered. `lost`: share of it that is lost, without a queue.
     `total_lost`: packets lost so far behind a queue.
     `rate_pps`: the full rate, packets a second. `waits_ms`: by how much the mean RTT exceeds the lowest.
+    `busy`: whether the application has something to send at a time; else there are no records.
     `under`: RTT in ms and share of the full rate at a time, under the arm of the one flow.
     """
     if under is not None:
@@ -52,8 +54,13 @@ def run(
     arms = np.full(len(rtts), int(ArmId.CUBIC))
     switched_s = np.zeros(len(rtts))
     told, floors, delivered, losses = [], np.full(len(rtts), np.inf), 0.0, 0.0
+    closed_s = 0.0
     for step in range(1, round(duration_s / STEP_S) + 1):
         now_s = step * STEP_S
+        if not busy(now_s):
+            told.append(arms)
+            continue
+        interval_s, closed_s = now_s - closed_s, now_s
         delivered += rate_pps * STEP_S * rate(now_s)
         losses += rate_pps * STEP_S * lost(now_s)
         rows = []
@@ -61,8 +68,9 @@ def run(
             rtt_us = round(rtt(now_s) * 1e3)
             floors[i] = min(floors[i], rtt_us)
             made = record(
-                i + 1, time_ns=started_ns + round(now_s * 1e9), interval_ns=round(STEP_S * 1e9), samples=5,
-                rtt_samples=5, delivered=int(rate_pps * STEP_S), total_delivered=int(delivered),
+                i + 1, time_ns=started_ns + round(now_s * 1e9), interval_ns=round(interval_s * 1e9),
+                in_flight=20 if busy(now_s + STEP_S) else 0, samples=5, rtt_samples=5,
+                delivered=int(rate_pps * STEP_S), total_delivered=int(delivered),
                 srtt_us=rtt_us, mss=1448, arm=int(arms[i]), want_arm=int(arms[i]),
                 rtt_floor_us=int(floors[i]), bdp=int(rate_pps * floors[i] * 1e-6),
                 round_trips=int((now_s - switched_s[i]) / (rtt_us * 1e-6)), flags=flags(now_s),

@@ -7,11 +7,12 @@ path turns out to hold fewer packets than BBR's least window.
 After the start, the careful arm, Vegas, runs where the rate of the path varies, as on cellular links.
 Elsewhere the steady arm, LTP, runs. The rate varies if the highest RTT exceeds `rtt_ratio` times the lowest
 one, or if the rate swings by more than `rate_swing` from look to look. A look is the time over which the rule
-sums up measurements. There are four exceptions:
+sums up measurements. There are five exceptions:
 
 - A path that loses packets without a queue gets the steady arm, because Vegas would starve.
 - BBR stays where the rate varies behind a short buffer: it loses packets, but adds little delay.
 - BBR stays while the path shows no queue, because the other two arms gain by a shorter queue.
+- BBR stays while the application pauses for much of the time: the other two begin slowly after each pause.
 - The rule tries Vegas where LTP's queue is longer than the queue that Vegas would keep (`trials`).
 
 When the RTT of the path has risen, the flow runs the probing arm again for `change_s`. When the RTT has
@@ -52,6 +53,7 @@ from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told
 from ltp_switcher.daemon.choose.path.floor_moves import FloorMoves
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
 from ltp_switcher.daemon.choose.path.model import BEHIND_QUEUE, PathModel
+from ltp_switcher.daemon.choose.path.pauses import Pauses
 from ltp_switcher.daemon.choose.players.newcomers import Newcomers
 from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
@@ -81,6 +83,8 @@ HOLD_MAX: Final = 5
 """Largest hold of the probing arm while the rate grows, as a multiple of the usual hold."""
 SAME: Final = 1.1
 """The path counts as the same while its RTT floor changes by less than this factor."""
+PAUSES: Final = 0.25
+"""Least share of the time in which the application pauses with which BBR stays."""
 STUCK_S: Final = 5.0
 """Longest time in which the careful arm may empty its queue by a packet in each round trip. If it needs more
 time, it is stuck.
@@ -179,6 +183,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._shown_before = self.part(Surprise())
         self._flows = _Flows()
         self._pulses = self._flows.part(Pulses())
+        self._pauses = self._flows.part(Pauses())
         self._starts = self._flows.part(Starts(zeta=zeta, kappa=kappa))
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
@@ -231,6 +236,7 @@ class RuleChooser(Chooser, SlotArrays):
         While a flow runs another arm for team selection, its records say nothing about the rule's arm.
         """
         seen, idle, draining = read(records)
+        self._pauses.step(slots, records)
         flags, now_ns = records["flags"], seen[TIME_NS]
         if given is not None and given.any():
             idle, draining = idle | (given != 0), draining | (given != 0)
@@ -476,23 +482,44 @@ class RuleChooser(Chooser, SlotArrays):
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is still in its start, which is faster than another arm's start.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
-        # Another arm would gain by a shorter queue. BBR has no queue if the application asks for less than
-        # the path has.
-        empty = (ratio < BEHIND_QUEUE) & (looks.overfilled(slots) == 0)
-        empty &= held & (state == State.PROBES) & (self._code[slots] != why.GENTLE)
-        empty = self._case("no-queue", empty)
-        self._code[slots[empty]] = why.EMPTY
-        held &= ~empty
         testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
         # Behind another flow's queue the RTT says nothing about the path, and a short buffer stays short.
         varies = self._case("varies", ratio > self._settings.rtt_ratio)
         few = self._case("few-packets", looks.holds_few(slots))
+        stays = self._stays(slots, ratio, held, held | varies)
+        held &= ~stays
+        varies &= ~stays
         shows = ((varies & (state != State.SHALLOW)) | few) & ~testing & (state != State.COMPARES)
         ready: Bools = (ROLE[state] == PROBING) & ~looks.drained[slots] & (held | shows)
         ended = ready & testing
         if ended.any():
             ready[ended] = self._end_test(slots[ended], now_ns[ended])
         return ready
+
+    def _stays(self, slots: Slots, ratio: Floats, held: Bools, shown: Bools) -> Bools:
+        """True where the probing arm stays after its start, because no other arm would gain anything.
+
+        Args:
+            slots: players, shape (n,).
+            ratio: the highest RTT over the lowest one, shape (n,).
+            held: true where the start has lasted long enough, shape (n,).
+            shown: true where it has, or where the path has shown before that how it is, shape (n,).
+        """
+        starts = (self._state[slots] == State.PROBES) & (self._code[slots] != why.GENTLE)
+        starts &= self._looks.overfilled(slots) == 0
+        # Another arm would gain by a shorter queue. BBR has no queue if the application asks for less than
+        # the path has.
+        empty = self._case("no-queue", starts & held & (ratio < BEHIND_QUEUE))
+        self._code[slots[empty]] = why.EMPTY
+        # Other arms begin slowly after a pause, and a queue is gone when the next request comes.
+        at = slots[self._case("pauses", starts & shown & ~empty)]
+        at = at[self._siblings.alone(at)]
+        flows = np.array([self._siblings.oldest(player) for player in at.tolist()], np.intp)
+        share = self._pauses.share(flows)
+        at, share = at[share >= PAUSES], share[share >= PAUSES]
+        self._code[at] = why.PAUSES
+        self._value[at] = 100 * share
+        return empty | np.isin(slots, at)
 
     def _begin_own(
         self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats

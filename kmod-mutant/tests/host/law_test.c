@@ -65,16 +65,25 @@ static void test_pace_follows_the_path(void)
 	CHECK(mutant_window_rtt(100000, 0) == 100000);
 }
 
-/* Each timeout of silence halves the window, down to a new connection's. */
+/* A pause keeps the window for five minutes, and leaves a new connection's after that. */
 static void test_idle_times(void)
 {
 	CHECK(mutant_window_after_idle(100, 0) == 100);
-	CHECK(mutant_window_after_idle(100, 1) == 50);
-	CHECK(mutant_window_after_idle(100, 3) == 12);
-	CHECK(mutant_window_after_idle(100, 4) == 10);
-	CHECK(mutant_window_after_idle(100, 32) == 10);
+	CHECK(mutant_window_after_idle(100, 300) == 100);
+	CHECK(mutant_window_after_idle(100, 301) == 10);
 	CHECK(mutant_window_after_idle(100, ~0U) == 10);
-	CHECK(mutant_window_after_idle(7, 2) == 7);
+	CHECK(mutant_window_after_idle(7, ~0U) == 7);
+}
+
+/* A loss in what a pause left unproven halves it at least. Later ones are left to the law. */
+static void test_retreat(void)
+{
+	CHECK(mutant_window_retreat(100, 100, 1100, 1000) == 50);
+	CHECK(mutant_window_retreat(30, 100, 1100, 1000) == 30);
+	CHECK(mutant_window_retreat(3, 3, 1100, 1000) == 2);
+	CHECK(mutant_window_retreat(100, 100, 1100, 1100) == 100);
+	CHECK(mutant_window_retreat(100, 100, 0, 0x80000001) == 100);
+	CHECK(mutant_window_retreat(100, 100, 51, ~0U - 48) == 50);
 }
 
 /* Spine Eq. 3, and its slow start over one round trip. */
@@ -144,5 +153,6 @@ void test_laws(void)
 	test_fractions_add_up();
 	test_pace_follows_the_path();
 	test_idle_times();
+	test_retreat();
 	test_aimd();
 }

@@ -470,6 +470,32 @@ def test_the_probing_arm_stays_where_it_keeps_no_queue() -> None:
     assert 12.0 <= then_s <= 12.6
 
 
+@pytest.mark.parametrize(("busy_s", "then"), [(0.3, BBR), (0.6, VEGAS)])
+def test_the_probing_arm_stays_while_the_application_pauses(busy_s: float, then: int) -> None:
+    """Where each request is followed by a pause, BBR stays on a path whose RTT varies."""
+    chooser = RuleChooser([BBR, LTP, VEGAS], CHECKED)
+    arms = run(
+        lambda t: 400.0 if 0.6 < t < 0.9 else 40.0,
+        duration_s=8.0,
+        chooser=chooser,
+        busy=lambda t: t % 0.6 < busy_s,
+    )
+    assert arms[-1, 0] == then
+
+
+def test_a_download_after_the_requests_ends_the_probing_arms_stay() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], CHECKED)
+    arms = run(
+        lambda t: 400.0 if 0.6 < t < 0.9 else 40.0,
+        duration_s=60.0,
+        chooser=chooser,
+        busy=lambda t: t > 30.0 or t % 0.6 < 0.3,
+    )
+    (_, first), (then_s, then) = times_s(arms[:, 0])
+    assert (first, then) == (BBR, VEGAS)
+    assert 30.0 < then_s < 40.0
+
+
 @given(st.floats(1.0, 1.3))
 @settings(max_examples=15, deadline=None)
 def test_a_queue_is_a_tenth_of_the_lowest_rtt(ratio: float) -> None:

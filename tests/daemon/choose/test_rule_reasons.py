@@ -2,6 +2,7 @@
 """The reasons that the rule gives for an arm, as people read them."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -68,3 +69,11 @@ def test_the_reason_without_a_queue_is_that_no_arm_could_gain_anything() -> None
     chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, without=()))
     run(lambda _: 40.0, duration_s=4.0, chooser=chooser)
     assert said(chooser) == "no queue stood on the path under this arm, so no other one could gain anything"
+
+
+def test_the_reason_of_a_flow_that_pauses_is_the_share_of_its_pauses() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], dataclasses.replace(UNCHECKED, without=()))
+    varies = lambda t: 400.0 if 1.2 < t < 1.5 else 40.0  # noqa: E731
+    run(varies, duration_s=60.0, chooser=chooser, busy=lambda t: t % 1.2 < 0.6)
+    sentence = "the application had nothing to send for 5. % of the time: this arm keeps its rate"
+    assert re.match(sentence, said(chooser))

@@ -360,32 +360,55 @@ def cubic_moves_by_its_constants(context: Context) -> None:
     require(reached[10.0] > 1.5 * reached[0.01], f"packets by C: {reached}")
 
 
-def a_flow_restarts_slowly_after_an_idle_time(context: Context) -> None:
-    """As the kernel has it for the protocols that leave the window to it: RFC 2861."""
+def paused(context: Context, name: str, law: ControlLaw, values: tuple[float, ...]) -> tuple[Flow, int]:
+    """A flow under a law that was silent for three seconds, and its window before that."""
+    flow = context.flow()
+    switch(context.datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
+    to_window(context, flow, "ltp", 40)
+    if name != "ltp":
+        switch(context.datapath, context.traffic, flow, context.arm_id(name), name)
+        send(context, flow, name, law, *values)
+        context.traffic.pump(0.1)
+    flow.talking = False
+    context.traffic.pump(1)
+    before = TcpInfo.of(flow.client).snd_cwnd
+    require(before >= 30, f"{name}, {law.name}: {before} packets before")
+    time.sleep(3)
+    return flow, before
+
+
+def a_pause_leaves_the_window(context: Context) -> None:
+    """As RFC 7661 has it for a sender that paces."""
     for name, law, values in (
         ("ltp", ControlLaw.WINDOW, (40,)),
         ("spine", ControlLaw.AIMD, (0, 0, 2, 1)),
         ("spine", ControlLaw.CUBIC, (0.7, 0.4)),
     ):
-        flow = context.flow()
-        switch(context.datapath, context.traffic, flow, context.arm_id("ltp"), "ltp")
-        to_window(context, flow, "ltp", 40)
-        if name != "ltp":
-            switch(context.datapath, context.traffic, flow, context.arm_id(name), name)
-            send(context, flow, name, law, *values)
-            context.traffic.pump(0.1)
-        flow.talking = False
-        context.traffic.pump(1)
-        before = TcpInfo.of(flow.client).snd_cwnd
-        require(before >= 30, f"{name}, {law.name}: {before} packets before")
-        time.sleep(3)
+        flow, before = paused(context, name, law, values)
         flow.client.send(bytes(100))
         after = TcpInfo.of(flow.client).snd_cwnd
-        require(after == 10, f"{name}, {law.name}: {after} packets after an idle time, {before} before")
+        require(after == before, f"{name}, {law.name}: {after} packets after a pause, {before} before")
         flow.client.send(bytes(100))
         flow.sent += 200
         flow.sent_crc = zlib.crc32(bytes(200), flow.sent_crc)
         context.end(flow)
+
+
+def a_loss_after_a_pause_halves_the_window(context: Context) -> None:
+    """The law itself does not cut: see a_window_holds_under_random_loss."""
+    flow, before = paused(context, "ltp", ControlLaw.WINDOW, (40,))
+    context.link.shape(rate_mbit=100, delay_ms=20, loss_percent=20)
+    flow.talking = True
+    lowest = [before]
+
+    def halved() -> bool:
+        lowest.append(TcpInfo.of(flow.client).snd_cwnd)
+        return TcpInfo.of(flow.client).ca_state == CA_RECOVERY
+
+    require(context.traffic.pump(3, halved), "no loss")
+    context.link.shape()
+    require(lowest[-1] <= before / 2, f"{lowest[-1]} packets after a loss, {before} before the pause")
+    context.end(flow)
 
 
 CHECKS = (
@@ -399,5 +422,6 @@ CHECKS = (
     silence_makes_a_window_reno_and_then_the_fallback,
     spine_moves_by_its_parameters,
     cubic_moves_by_its_constants,
-    a_flow_restarts_slowly_after_an_idle_time,
+    a_pause_leaves_the_window,
+    a_loss_after_a_pause_halves_the_window,
 )
