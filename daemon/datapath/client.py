@@ -293,7 +293,7 @@ class Datapath:
         return decode_config(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def flow_counts(self) -> FlowCounts:
-        """The number of flows, and the number of connections that were refused for want of room."""
+        """The number of flows, and the number of connections that were refused because there was no room."""
         return decode_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def resume_counts(self) -> ResumeCounts:

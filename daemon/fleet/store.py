@@ -138,7 +138,7 @@ class Store:
 
         Args:
             at_s: the time that this host sets if it is the first.
-            keep_s: the store forgets the time after so many seconds.
+            keep_s: time in seconds after which the store forgets the time.
         """
         key = f"{self._space}whole"
         # A user without the right to this key cannot share the time, so each host goes by its own.

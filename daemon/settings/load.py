@@ -47,12 +47,12 @@ def layers(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Layers:
-    """The values of file, environment and flags, each checked.
+    """The values of file, environment and flags. Each value is checked.
 
-    If `path` is None, the file is the one that `LTP_SWITCHER_CONFIG` names, else the default file if it
-    exists. `flags` are values by key path. Keys of an earlier version, in file or environment, are left out
-    with a warning, so that an upgraded daemon starts with the old file. Raises `ConfigError`, which names the
-    key, its value and the allowed values.
+    If `path` is None, the file is the one that `LTP_SWITCHER_CONFIG` names. Without this variable it is the
+    default file, if that exists. `flags` has values by key path. Keys of an earlier version, in file or
+    environment, are left out with a warning, so that an upgraded daemon starts with the old file. Raises
+    `ConfigError`, which names the key, its value and the allowed values.
     """
     environment = environment or {}
     if path is None and environment.get(CONFIG_VARIABLE):

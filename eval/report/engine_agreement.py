@@ -61,7 +61,7 @@ class Agreement:
 
     @property
     def ratio_ms(self) -> float:
-        """Mahimahi's mean divided by the mean of `lab_ms`; NaN if the latter is 0."""
+        """Mahimahi's mean divided by the mean of `lab_ms`; NaN if the mean of `lab_ms` is 0."""
         return self.mahimahi.mean / self.lab_ms.mean if self.lab_ms.mean else float("nan")
 
     @property

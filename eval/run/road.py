@@ -2,15 +2,15 @@
 """Effects of real paths, as tables of a scenario's link: random walk, handovers, burst losses, slow way back.
 
     [link.walk]               # the RTT walks at random above rtt_ms
-    every_s = 0.2             # it moves so often,
-    step_ms = 3.0             # by up to so much, up or down,
-    range_ms = 20.0           # and stays within rtt_ms and so much more
+    every_s = 0.2             # time between its steps
+    step_ms = 3.0             # largest step, up or down
+    range_ms = 20.0           # largest distance of the RTT above rtt_ms
     seed = 1                  # optional, default 1: every run of the scenario has the same walk
     [[link.handover]]         # another satellite or cell, any number, in order of time
     at_s = 15.0
     rate_mbps = 40.0          # and/or rtt_ms, from at_s on
     rtt_ms = 50.0
-    silence_ms = 90.0         # optional, default 0: nothing is sent so long, both ways; it waits
+    silence_ms = 90.0         # optional, default 0: time in which packets wait in both directions
     [link.burst_loss]         # losses in bursts, of data packets (Gilbert and Elliott)
     to_bad = 0.001            # probability of a change from good to bad before a packet, and
     to_good = 0.1             # of the change back
@@ -18,7 +18,7 @@
     loss_good = 0.0           # optional, default 0
     [link.back]               # a bottleneck on the way back
     rate_mbps = 0.2
-    buffer_pkts = 50          # optional, default 100: packets of any size that wait
+    buffer_pkts = 50          # optional, default 100: number of packets of any size that can wait
     loss = 0.01               # optional, default 0
     thin = true               # optional, default false: a new ACK takes the place of one that waits
 

@@ -12,7 +12,7 @@ A scenario file is TOML and the one input of every runner:
     loss = 0.0                # random, 0..1, data direction
     police_mbps = 10.0        # optional: a policer drops packets above this rate, before the queue
     police_burst_pkts = 100   # beside it: the burst that it lets pass, default 64
-    jitter_ms = 10.0          # optional: ACKs wait for a turn of a shared medium, up to so long
+    jitter_ms = 10.0          # optional: longest time for which ACKs wait for a shared medium
     queue = "fq_codel"        # optional: a queue discipline of the kernel, default "drop-tail"
     [[link.step]]             # optional, any number, in order of time
     at_s = 20.0
@@ -37,7 +37,8 @@ Several paths at once take the place of [link]:
     scheme = "cubic"
     path = "dsl"              # by default the first path
 
-Their rates sum to at most 200 Mbit/s and no RTT is below 2 ms: a busy guest would let one path delay another.
+The rates of all paths sum to at most 200 Mbit/s, and no RTT is below 2 ms. Otherwise a busy guest would let
+one path delay another.
 
 Rates count IP packets at the bottleneck, in Mbit/s (10^6 bit/s). The RTT is the path's without queueing.
 """
@@ -112,10 +113,10 @@ class Link:
     `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`; the run
     begins `offset_s` seconds into it, and at its end it repeats. `police_mbps` is the rate of a policer,
     a token bucket of `police_burst_pkts` packets, or None. `queue` is one of `QUEUES`.
-    Acknowledgements come in batches, as those of a Wi-Fi client do: each waits for the client's next turn.
-    The time between two turns is uniform from 0 to `jitter_ms`, and so an RTT is up to so much longer.
-    The buffer is fixed for the whole run: `buffer_pkts` packets where given, else `buffer_bdp`
-    bandwidth-delay products of the link as it starts (of a trace: of its mean rate).
+    Acknowledgements come in batches, like the ACKs of a Wi-Fi client: each waits for the client's next turn.
+    The time between two turns is uniform from 0 to `jitter_ms`, so an RTT is longer by up to this time. The
+    buffer is fixed for the whole run. It has `buffer_pkts` packets if they are given. Otherwise it has
+    `buffer_bdp` bandwidth-delay products of the link at its start; a trace counts with its mean rate.
     """
 
     rtt_ms: float

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of path of which half are held out; `python -m ltp_switcher.eval.suite.kinds` writes their files.
+"""Kinds of path, half of which are held out; `python -m ltp_switcher.eval.suite.kinds` writes their files.
 
-`kinds.toml` lists the kinds, and says which half is for tuning and why. Each half has a set of 24 paths of
-40 s, `tuning-kinds/` and `held-out/`. The two are drawn with different seeds, and share no rate and no loss.
+`kinds.toml` lists the kinds, and says which half is for tuning and why. Each half has a set of 24 paths of 40
+s: `tuning-kinds/` and `held-out/`. The two sets are drawn with different seeds, and share no rate and no
+loss.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class Critic(nn.Module):
 
 
 class TwinCritic(nn.Module):
-    """Two critics of which the lower value counts (clipped double Q-learning)."""
+    """Two critics. The lower value counts (clipped double Q-learning)."""
 
     def __init__(self, first: Critic, second: Critic) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache: everything that is fetched or computed and can be had again."""
+"""The cache: everything that is fetched or computed, and can be made again."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def cache_dir() -> Path:
-    """Return the folder of the cache: `$LTP_CACHE` if it is set, else `.cache` in the checkout."""
+    """Return the folder of the cache: `$LTP_CACHE` if it is set, or else `.cache` in the checkout."""
     return Path(os.environ.get("LTP_CACHE") or REPOSITORY / ".cache")

@@ -42,7 +42,9 @@ sends during this difference.
 SAMPLES_LEAST: Final = 3
 """Least number of RTT samples with which the mean RTT of a look counts."""
 MISFITS: Final = 4
-"""A flow leaves its player after so many more looks with another RTT than looks with the player's RTT."""
+"""Difference between two numbers of looks: looks in which a flow has another RTT than its player, less looks
+with the player's RTT. At this difference the flow leaves its player.
+"""
 MOVES_MAX: Final = 2
 """Number of moves after which a flow stays where it is."""
 

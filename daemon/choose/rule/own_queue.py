@@ -27,7 +27,8 @@ SHOW_RTTS: Final = 2.0
 SLOW: Final = 0.4
 """Below this share of the path's highest rate, the rate counts as fallen by much."""
 LATE_US: Final = 100_000.0
-"""Time in which a window shrinks to its small size, µs: two decisions of the arm, each of which can halve it.
+"""Time in µs in which a window shrinks to its small size. It is two decisions of the arm, and each decision
+can halve the window.
 """
 SHOWN: Final = 1.1
 """The queue is gone if the RTT is below this multiple of the path's lowest RTT."""

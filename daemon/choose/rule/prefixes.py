@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule's memory of destination prefixes: the next flow to a place knows the findings of the last one.
+"""The rule's memory of destination prefixes: the next flow to a prefix knows the findings of the last one.
 
-The memory outlives the daemon. On disk its times are Unix times, because CLOCK_MONOTONIC begins anew with the
-machine. So ages count on while no daemon runs.
+The memory outlives the daemon. On disk its times are Unix times, because CLOCK_MONOTONIC begins anew when the
+machine boots. So ages grow even while no daemon runs.
 """
 
 from __future__ import annotations

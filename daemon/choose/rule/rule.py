@@ -325,7 +325,7 @@ class RuleChooser(Chooser, SlotArrays):
         return self._path.numbers(self._siblings.player[slots], self._now_ns)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The memories of prefixes, as arrays by name. Nothing of single flows is in them."""
+        """The memories of prefixes, as arrays by name. They contain nothing about single flows."""
         now_ns, ahead_ns = _clocks()
         return {name: memory.state(now_ns, ahead_ns) for name, memory in self._memories.items()}
 
@@ -730,6 +730,6 @@ class RuleChooser(Chooser, SlotArrays):
 
 
 def _clocks() -> tuple[int, int]:
-    """CLOCK_MONOTONIC in ns, which records tell, and by how much Unix time is ahead of it, ns."""
+    """CLOCK_MONOTONIC, by which records tell the time, and how far Unix time is ahead of it, both in ns."""
     now_ns = time.monotonic_ns()
     return now_ns, time.time_ns() - now_ns

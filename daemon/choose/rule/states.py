@@ -50,7 +50,7 @@ ROLE: Final = np.array(
 )
 """The role of each state, by the state's value."""
 AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
-"""The state of each role in which it runs because it has earned the most."""
+"""The state of each role that runs because it has earned the most, by the number of the role."""
 
 _JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
 """The states to which the measurements of a path lead."""

@@ -54,7 +54,7 @@ WAIT_S: Final = (10.0, 160.0)
 """Shortest and longest time in seconds for which an arm is barred. The same bounds hold between two probes.
 """
 DEAD: Final = -6.0
-"""Distance from the arm's level, in log reward, at which a look counts in which nothing arrives."""
+"""Log reward, relative to the arm's level, of a look in which nothing arrives."""
 
 
 class Found(NamedTuple):

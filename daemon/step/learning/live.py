@@ -433,8 +433,8 @@ class LiveLearner:
         ]
 
     def state(self) -> dict[str, np.ndarray]:
-        """All knowledge, as arrays that the caller may keep. Plans are left out, but for the arms on which
-        the chooser wants flows to begin.
+        """All knowledge, as arrays that the caller may keep. Of the plans, only the arms on which the chooser
+        wants flows to begin are kept.
         """
         size = len(self.prefixes.texts)
         return {
