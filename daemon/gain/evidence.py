@@ -70,8 +70,8 @@ class Round:
         return Round(self.logs + np.where(treated, by, 0.0), treated, self.together)
 
     def values(self) -> tuple[Floats, Bools]:
-        """The units' values by block, NaN where missing, and whether each is treated; both have the shape
-        (units, blocks).
+        """Return the units' values by block, NaN where missing, and whether each unit is treated in each
+        block. Both arrays have the shape (units, blocks).
 
         The level of each prefix is subtracted. If prefixes have lots of their own, the load that they share
         in a block is subtracted, too. If one lot decided for all, this shared load is the value.

@@ -18,8 +18,9 @@ from ltp_switcher.arrays import Floats
 ZETA: Final = 0.9
 """Vivace's exponent; the paper says only that it lies between 0 and 1."""
 BETA_DELAY: Final = 1e-5 * 1e6
-"""β1 of Table 2, converted to seconds, because its value fits RTTs in µs. 10 ms of queueing cost as much as a
-tenth of the link."""
+"""Weight β1 of the delay (Table 2). The paper's value fits RTTs in µs, so it is converted to seconds. With it
+10 ms of queueing cost as much as a tenth of the link.
+"""
 BETA_LOSS: Final = 5.0
 """Weight β2 of the loss (Table 2)."""
 
