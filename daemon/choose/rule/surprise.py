@@ -34,6 +34,8 @@ HALF: Final = float(np.log(2.0))
 """An arm starves if its log reward is lower than another arm's by this much."""
 FAR: Final = float(np.log(4.0))
 """An arm whose log reward is lower by more than this is barred for the longest time at once."""
+SURE: Final = 3.0
+"""The difference has to exceed its standard error by this factor, too."""
 ALARM: Final = float(np.log(2400.0))
 """The sum that raises an alarm: one false alarm in 2,400 looks, or ten minutes."""
 LOOKS_LEAST: Final = 3
@@ -168,7 +170,11 @@ class Surprise(SlotArrays):
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
         """Bar the given role of each player, because it starves. Both arrays have the shape (n,)."""
         self._gap[slots] = self._most(slots) - self._level[slots, role]
-        self._wait_s[slots, role] = np.where(self._gap[slots] > FAR, WAIT_S[1], self._wait_s[slots, role])
+        # One look at a link's worst time says little about the arm, however far its reward is below.
+        looks = np.clip(self._count[slots, role], 1, MEMORY)
+        error = np.sqrt(self._noise2[slots] * (1.0 / looks + 1.0 / MEMORY))
+        far = self._gap[slots] > np.maximum(FAR, SURE * error)
+        self._wait_s[slots, role] = np.where(far, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
         # The last probe has paid.
         self._wait_s[slots, PROBING] = WAIT_S[0]

@@ -167,6 +167,25 @@ def _found(levels: list[tuple[int, float]], noise: float, seed: int) -> str:
     return ""
 
 
+def _bars_for_s(looks: int, noise: float) -> float:
+    """The time for which an arm is barred after these looks, at a fifth of the reward of another arm."""
+    surprise, slot, now_ns = Surprise(), np.array([0]), int(1e9)
+    surprise.reset(slot)
+    other = [(0, 10.0 - noise), (0, 10.0 + noise)] * 12
+    for role, earned in other + [(1, 10.0 - math.log(5.0))] * looks:
+        now_ns += round(LOOK_S * 1e9)
+        at_ns, earns = np.array([float(now_ns)]), np.array([earned])
+        surprise.look(slot, np.array([role]), earns, np.array([4e4]), at_ns, NO_QUEUE)
+    role = np.array([1])
+    surprise.bar(slot, role, now_ns)
+    return next(s for s in range(1000) if not surprise.barred(slot, role, now_ns + round(s * 1e9))[0])
+
+
+def test_one_look_on_a_noisy_path_bars_for_the_shortest_time_only() -> None:
+    assert _bars_for_s(looks=1, noise=0.8) == 10
+    assert _bars_for_s(looks=1, noise=0.1) == 160
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.15, 0.5])
 def test_a_link_that_slows_down_is_no_proof_against_an_arm(seed: int, noise: float) -> None:
