@@ -15,7 +15,7 @@ struct mutant_executor {
 	u32 number;			/* of the control that was taken */
 	bool fresh;			/* it has not been acted upon yet */
 	struct mutant_setting setting;
-	u32 proven;			/* tp->delivered that proves a window kept over a pause, or 0 */
+	u32 proven;			/* tp->delivered that proves a kept window, or 0 */
 	u32 fraction;			/* of a packet, above snd_cwnd; MUTANT_ONE is a packet */
 	struct mutant_cubic cubic;
 };

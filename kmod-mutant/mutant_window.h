@@ -59,8 +59,8 @@ static inline u32 mutant_window_glide(u32 window, u32 target, u32 acked)
 }
 
 /*
- * The window after @idle_s seconds without a packet (RFC 7661). Its pace makes no burst of it, so it
- * is kept, unproven, until it is too old.
+ * The window after @idle_s seconds without a packet (RFC 7661). Its pace makes no burst of it, so
+ * it is kept, unproven, until it is too old.
  */
 static inline u32 mutant_window_after_idle(u32 window, u32 idle_s)
 {
