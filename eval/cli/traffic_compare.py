@@ -14,7 +14,7 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.output import json_text
 from ltp_switcher.eval.cli.traffic import is_fixed
 from ltp_switcher.eval.report import traffic_pairs
-from ltp_switcher.eval.report.traffic_flows import read_flows
+from ltp_switcher.eval.report.traffic_flows import FlowSet, read_flows
 from ltp_switcher.eval.report.traffic_pair_tables import pair_tables
 
 
@@ -25,11 +25,9 @@ def compare(options: argparse.Namespace, console: Console, _: Console) -> None:
         raise ConfigError(
             "--against", "", f"folders of another revision, or --over another one than {scheme}"
         )
-    found = traffic_pairs.compare(
-        _side(options.folders, scheme, options),
-        _side(options.against or options.folders, over, options),
-        options.choose,
-    )
+    flows = read_flows(options.folders)
+    others = read_flows(options.against) if options.against else flows
+    found = traffic_pairs.compare(_side(flows, scheme, options), _side(others, over, options), options.choose)
     if options.json:
         console.out(json_text(asdict(found)), end="", highlight=False)
         return
@@ -40,8 +38,8 @@ def compare(options: argparse.Namespace, console: Console, _: Console) -> None:
         console.print(table, highlight=False)
 
 
-def _side(folders: Sequence[Path], scheme: str, options: argparse.Namespace) -> traffic_pairs.Side:
-    flows = traffic_pairs.narrowed(read_flows(folders), options.paths, options.seeds, options.choose)
+def _side(flows: FlowSet, scheme: str, options: argparse.Namespace) -> traffic_pairs.Side:
+    flows = traffic_pairs.narrowed(flows, options.paths, options.seeds, options.choose)
     arms = options.arms or list(filter(is_fixed, flows.schemes))
     return traffic_pairs.side_of(flows, scheme, arms, options.choose)
 

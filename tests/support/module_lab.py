@@ -16,6 +16,7 @@ import pytest
 
 from ltp_switcher.eval.lab import BootResult, boot
 from ltp_switcher.eval.lab.kernels import kernel as lab_kernel
+from ltp_switcher.eval.lab.layers import _strip
 from support import chance
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -68,12 +69,7 @@ def _built_probe(release: str, build: Path) -> bytes:
         (build / source).write_bytes((PROBE / source).read_bytes())
     headers = f"/lib/modules/{release}/build"
     subprocess.run(["make", "-s", "-C", headers, f"M={build}", "W=1", "modules"], check=True)
-    # The rest of the file does not depend on the folder that it was built in.
-    subprocess.run(
-        ["objcopy", "--strip-debug", "--remove-section=.note.gnu.build-id", "tcp_probecc.ko"],
-        cwd=build,
-        check=True,
-    )
+    _strip(build / "tcp_probecc.ko")
     return (build / "tcp_probecc.ko").read_bytes()
 
 

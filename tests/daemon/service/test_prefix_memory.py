@@ -44,6 +44,12 @@ def start(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         close(daemon)
 
 
+def saved_by(daemon: Daemon, kernel: Kernel) -> None:
+    """Let the daemon meet a start that overfills the buffer, and save that."""
+    commanded(daemon, kernel, FIRST, lost=0.15)
+    save(daemon)
+
+
 @pytest.mark.parametrize("policies", [("rule", "rule"), ("mutant", "mutant"), ("mutant", "rule")])
 def test_a_new_daemon_begins_flows_as_the_last_one_would(
     start: Start, kernel: Kernel, policies: tuple[str, str]
@@ -64,9 +70,7 @@ def test_a_new_daemon_begins_flows_as_the_last_one_would(
 def test_another_policy_takes_no_harm_from_what_the_rule_has_left(
     start: Start, kernel: Kernel, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = start()
-    commanded(first, kernel, FIRST, lost=0.15)
-    save(first)
+    saved_by(start(), kernel)
     caplog.set_level(logging.INFO)
     start(policy)
     assert "restored the learned state" in caplog.text
@@ -92,9 +96,8 @@ def test_a_running_daemon_saves_once_in_an_interval(start: Start, kernel: Kernel
 def test_the_age_counts_on_while_no_daemon_runs(
     start: Start, kernel: Kernel, monkeypatch: pytest.MonkeyPatch, away_s: int, then: set[int]
 ) -> None:
-    first, unix_ns = start(), time.time_ns
-    commanded(first, kernel, FIRST, lost=0.15)
-    save(first)
+    unix_ns = time.time_ns
+    saved_by(start(), kernel)
     monkeypatch.setattr(time, "time_ns", lambda: unix_ns() + away_s * 10**9)
     assert commanded(start(), kernel, FIRST) == then
 
@@ -102,9 +105,7 @@ def test_the_age_counts_on_while_no_daemon_runs(
 def test_a_memory_of_another_form_is_told_in_one_line_and_the_daemon_goes_on(
     start: Start, kernel: Kernel, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = start()
-    commanded(first, kernel, FIRST, lost=0.15)
-    save(first)
+    saved_by(start(), kernel)
     path = tmp_path / FILE_NAME
     arrays = read_state(path)
     assert arrays is not None
