@@ -4,14 +4,15 @@
 A lesson is the knowledge of one host about the arms on a prefix. An exchange waits only for the store and the
 daemon, and no flow waits for the exchange. It has these steps:
 
-1. The daemon names the prefixes with traffic that have learned since the last exchange. 2. The stamps of
-these prefixes show to which of them other hosts have written. This host's presence, the sign of life that it
-writes into the store, shows whether the store has lost anything. A store that was emptied, or that failed
-over and lost the last seconds, does not have the latest presence. Then this host writes everything again. 3.
-This host writes the lessons that tell something new, and then its presence. 4. It reads and merges the
-prefixes with another stamp, and passes the result on to the daemon. After a loss the next exchange reads
-them. The first host that finds the loss writes into the store the time by which all hosts must have written
-again. At that time every host exchanges once more.
+1. The daemon names the prefixes with traffic that have learned since the last exchange.
+2. The stamps of these prefixes show to which of them other hosts have written. This host's presence, the sign
+   of life that it writes into the store, shows whether the store has lost anything. A store that was emptied,
+   or that failed over and lost the last seconds, does not have the latest presence. Then this host writes
+   everything again.
+3. This host writes the lessons that tell something new, and then its presence.
+4. It reads and merges the prefixes with another stamp, and passes the result on to the daemon. After a loss
+   the next exchange reads them. The first host that finds the loss writes into the store the time by which
+   all hosts must have written again. At that time every host exchanges once more.
 
 A prefix whose changes tell nothing new is read less and less often, down to once a minute. So busy prefixes
 of a large site cost as little as quiet ones. A prefix without traffic on this host is read less and less

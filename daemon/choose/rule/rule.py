@@ -503,7 +503,7 @@ class RuleChooser(Chooser, SlotArrays):
             slots: players, shape (n,).
             ratio: the highest RTT over the lowest one, shape (n,).
             held: true where the start has lasted long enough, shape (n,).
-            shown: true where it has, or where the path has shown before that how it is, shape (n,).
+            shown: true where the start would end: it has lasted long enough, or the rate varies, shape (n,).
         """
         starts = (self._state[slots] == State.PROBES) & (self._code[slots] != why.GENTLE)
         starts &= self._looks.overfilled(slots) == 0
