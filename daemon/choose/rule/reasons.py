@@ -44,7 +44,7 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
         f"the rate moved by {{value:.0f}} % from look to look, more than {100 * settings.rate_swing:g} %",
         "{value:.2f} % of the packets were lost while no queue stood: a careful arm would starve",
-        "the mean RTT was {value:.0f} % above the one expected of this arm, which keeps a shorter queue",
+        "this arm keeps a shorter queue, and was expected to earn {value:.0f} % more",
         "the other arm kept a shorter queue, but earned {value:.1f} % less",
         "the path had become slow: the other arm's packets, a queue, took {value:.1f} ms",
         "the rate varied, and {value:.1f} % of the packets were lost: the buffer was short",

@@ -3,8 +3,9 @@
 
 LTP keeps a queue of two or three milliseconds at any rate, and Vegas keeps two to four packets. On a fast and
 short path Vegas's queue is the shorter one, so the RTT is lower at the same rate. The steady arm's RTT shows
-the queue of LTP. During a trial the careful arm has to earn more than the steady arm did before. If it earns
-less, the steady arm returns, and this path gets no further trial.
+the queue of LTP. Where the buffer is shorter than LTP's queue, LTP loses packets instead, and Vegas loses
+none. During a trial the careful arm has to earn more than the steady arm did before. If it earns less, the
+steady arm returns, and this path gets no further trial.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ STEADY_US: Final = 2500.0
 OWN_US: Final = 2.0 * STEADY_US
 """Shortest queue under the steady arm that cannot be the arm's own, µs."""
 GAIN: Final = 1.03
-"""Least ratio of the present mean RTT to the expected RTT of the careful arm at which a trial begins."""
+"""Least ratio of the careful arm's expected reward to the steady arm's at which a trial begins."""
 LOOKS: Final = 8
 """Number of looks over which each arm is judged."""
+MOST: Final = 0.9
+"""Largest share of a look's reward that losses count for."""
 OTHER: Final = 1.5
 """A rate or RTT that differs from the mean by this factor shows another path. Earlier rewards are forgotten
 then.
@@ -46,14 +49,19 @@ def fast(packet_us: Floats) -> Bools:
 
 
 class Trials(SlotArrays):
-    """The rewards of the arms since the path changed, by player."""
+    """The rewards of the arms since the path changed, by player.
+
+    Args:
+        zeta: weight of loss in the reward, Mutant Eq. 1.
+        kappa: weight of throughput in the reward.
+    """
 
     _count = column(np.int64)
     """Number of looks at the present arm. The first look has the RTT of the earlier arm, and does not count.
     """
     _gain = column(np.float64)
-    """Mean log ratio of the mean RTT to the RTT that the careful arm would have. A queue that is not the
-    steady arm's own counts as -1.
+    """Mean log ratio of the reward that the careful arm would have to the steady arm's. A queue that is not
+    the steady arm's own counts as -1.
     """
     _share = column(np.float64)
     """Mean reward of the looks, as the share that `Looks.share` defines."""
@@ -63,6 +71,10 @@ class Trials(SlotArrays):
     """Mean log of the time that a packet took, µs."""
     _least = column(np.float64)
     """Mean log of the looks' lowest RTT, µs."""
+
+    def __init__(self, *, zeta: float, kappa: float) -> None:
+        super().__init__()
+        self._zeta, self._kappa = zeta, kappa
 
     def look(self, slots: Slots, looks: Looks) -> None:
         """Take in the last looks of players whose arms have settled.
@@ -76,9 +88,14 @@ class Trials(SlotArrays):
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
         own = mean_us <= floor_us + OWN_US
+        gain = _log(mean_us) - _log(careful_us)
+        lost = looks.queue_loss[slots]
+        # A buffer that overflows has no room for a longer queue.
+        gain = np.where(lost > 0, np.maximum(gain, 0.0), gain)
+        gain -= self._kappa * np.log1p(-np.minimum(self._zeta * lost, MOST))
         weight = 1.0 / np.minimum(self._count[slots], LOOKS)
         for mean, seen in (
-            (self._gain, np.where(own, _log(mean_us) - _log(careful_us), -1.0)),
+            (self._gain, np.where(own, gain, -1.0)),
             (self._share, looks.share[slots]),
             (self._packet, np.log(looks.packet_us[slots])),
             (self._least, _log(looks.least_us[slots])),
