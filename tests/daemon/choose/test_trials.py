@@ -2,7 +2,7 @@
 """The careful arm takes the place of the steady one where it keeps a shorter queue, and only there."""
 
 import pytest
-from support.rule_flows import BBR, LTP, VEGAS, run, times_s
+from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
 
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -33,6 +33,27 @@ def test_an_arm_that_earns_less_than_expected_goes_for_good() -> None:
 def test_a_queue_as_short_as_the_careful_arms_stays(ltp_ms: float) -> None:
     """Five packets take 2.5 ms."""
     assert arms_on(ltp_ms, 1.0) == [BBR, LTP]
+
+
+def arms_behind_a_short_buffer(losing: tuple[int, ...], vegas_ms: float) -> list[int]:
+    """The arms in 40 s where these arms lose one of 120 packets behind a queue. LTP's queue takes 2 ms."""
+    queue_ms, lost_pkts = {LTP: 2.0, VEGAS: vegas_ms}, [0]
+
+    def under(t: float, arm: int) -> tuple[float, float]:
+        lost_pkts[0] += (arm in losing) and round(t / STEP_S) % 2
+        return BASE_MS + (queue_ms.get(arm, 6.0) if t > 0.5 else 0.0), 1.0
+
+    # Both halves of a step ask for the path: its RTT, and its rate.
+    arms = run(under=under, total_lost=lambda _: lost_pkts[0] // 2, duration_s=40.0)
+    return [arm for _, arm in times_s(arms[:, 0])]
+
+
+def test_a_queue_that_overflows_under_the_steady_arm_alone_is_a_reason() -> None:
+    assert arms_behind_a_short_buffer((LTP,), 2.0) == [BBR, LTP, VEGAS]
+
+
+def test_a_careful_arm_that_loses_as_much_goes_again() -> None:
+    assert arms_behind_a_short_buffer((LTP, VEGAS), 2.5) == [BBR, LTP, VEGAS, LTP]
 
 
 def test_a_queue_that_is_not_the_arms_own_is_no_reason() -> None:
