@@ -13,7 +13,8 @@ sums up measurements. There are five exceptions:
 - BBR stays where the rate varies behind a short buffer: it loses packets, but adds little delay.
 - BBR stays while the path shows no queue, because the other two arms gain by a shorter queue.
 - BBR stays while the application pauses for much of the time: the other two begin slowly after each pause.
-- The rule tries Vegas where LTP's queue is longer than the queue that Vegas would keep (`trials`).
+- The rule tries Vegas where LTP's queue is longer than the queue that Vegas would keep, or where LTP
+  overfills a shorter buffer (`trials`).
 
 When the RTT of the path has risen, the flow runs the probing arm again for `change_s`. When the RTT has
 fallen, the data in flight become a queue, which BBR would keep. So the steady arm begins anew and empties the

@@ -16,6 +16,7 @@ import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Slots
 from ltp_switcher.daemon.choose.path.looks import Looks
+from ltp_switcher.daemon.choose.path.model import BEHIND_QUEUE
 from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.roles import STEADY
 from ltp_switcher.daemon.choose.rule.states import ROLE, State, States
@@ -89,7 +90,7 @@ class Trials(SlotArrays):
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
         own = mean_us <= floor_us + OWN_US
         gain = _log(mean_us) - _log(careful_us)
-        lost = looks.queue_loss[slots]
+        lost = np.where(mean_us > BEHIND_QUEUE * floor_us, looks.queue_loss[slots], 0.0)
         # A buffer that overflows has no room for a longer queue.
         gain = np.where(lost > 0, np.maximum(gain, 0.0), gain)
         gain -= self._kappa * np.log1p(-np.minimum(self._zeta * lost, MOST))
