@@ -166,7 +166,7 @@ class Choices:
         return self.save()
 
     def pinned(self, cookie: int, pin: Pin | None, caller: Caller) -> Save:
-        """Note that a flow was pinned, or unpinned."""
+        """Record that a flow was pinned or unpinned."""
         before = self._pins.pop(cookie, None)
         if pin is not None:
             self._pins[cookie] = pin

@@ -20,7 +20,9 @@ CommandArray = npt.NDArray[np.void]
 ControlArray = npt.NDArray[np.void]
 """`protocol.CONTROL_DTYPE`, shape (n,): parameters for the learned arm of a flow."""
 OutcomeArray = npt.NDArray[np.void]
-"""`protocol.OUTCOME_DTYPE`, shape (n,): one outcome per flow so far."""
+"""`protocol.OUTCOME_DTYPE`, shape (n,): outcomes of flows that have ended or have lasted for another 10 s. A
+long flow has several outcomes, each from its start on.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class Journal(SlotArrays):
         self._cause[slots] = causes
 
     def agreed(self, slots: Slots) -> None:
-        """Note that flows run the arms that are advised for them. After that, other advice counts as new
+        """Record that flows run the arms that are advised for them. After that, other advice counts as new
         again.
         """
         self._last[slots] = 0

@@ -28,7 +28,7 @@ from ltp_switcher.eval.suite.plan import is_arm, plan
 from ltp_switcher.eval.suite.score import Mean
 
 KINDS_MIN: Final = 3
-"""Least number of kinds of path. With fewer, no kind can be left out."""
+"""Least number of kinds of path in a study. A model predicts each kind from two others or more."""
 REST_S: Final = 1.5
 """Time in seconds for which a recording continues after the look at the path's numbers. A flow begins a
 second late if an ACK of its handshake is lost.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ltp_switcher.eval.suite.score import Mean
 
 PATHS_MIN: Final = 20
-"""Least number of paths of a study. With fewer, a fold has less than two paths."""
+"""Least number of paths in a study. If there are fewer paths, a fold has less than two of them."""
 
 
 def prior(options: argparse.Namespace, console: Console, progress: Console) -> None:

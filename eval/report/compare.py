@@ -35,7 +35,7 @@ class Cell:
     """A scheme on a scenario, over its seeds.
 
     All fields except the last four describe the first flow. Harm is the first flow's effect on the other
-    flows, averaged over them (§6.4). It is `None` if the flow is alone.
+    flows, averaged over them (Mutant §6.4). It is `None` if the flow is alone.
     """
 
     scenario: str

@@ -19,7 +19,7 @@ from ltp_switcher.eval.run.style import colour, marker
 
 
 def draw_throughput_delay(path: Path, cells: Sequence[Cell]) -> None:
-    """Draw throughput against RTT as in the paper's Fig. 4, one panel for each scenario.
+    """Draw throughput against RTT as in Mutant's Fig. 4, one panel for each scenario.
 
     A point is a scheme's mean over the seeds. The ellipse's half axes are one standard deviation.
     """

@@ -108,7 +108,7 @@ def instructions_per_packet(outcome: RunResult) -> float:
 
 
 def costs_table(costs: Sequence[Cost]) -> Table:
-    """A row for each protocol."""
+    """Return a table with a row for each protocol."""
     table = Table(
         title="guest instructions per acknowledged packet", title_justify="left", box=None, pad_edge=False
     )
@@ -122,7 +122,7 @@ def costs_table(costs: Sequence[Cost]) -> Table:
 
 
 def speed_table(speeds: Sequence[Speed]) -> Table:
-    """A row for each run."""
+    """Return a table with a row for each run."""
     table = Table(title="the lab's speed", title_justify="left", box=None, pad_edge=False)
     table.add_column("scheme")
     for name in ("virtual s", "wall s", "virtual s\nper wall s", "instructions\nper packet"):

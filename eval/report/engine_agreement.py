@@ -157,7 +157,9 @@ def measure_agreement(
 
 
 def agreement_table(rows: Sequence[Agreement], repeats: int) -> Table:
-    """Three rows for each path and scheme: the lab, the lab at whole ms, and mahimahi with its interval."""
+    """Return a table with three rows for each path and scheme. The rows are the lab, the lab at whole ms, and
+    mahimahi with its interval.
+    """
     table = Table(
         title=f"The lab, and mahimahi's mean of {repeats} runs ± half of its 95 % interval",
         title_justify="left", box=None, pad_edge=False,

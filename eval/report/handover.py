@@ -90,7 +90,7 @@ def overall(gains: Sequence[Gain]) -> tuple[float, float]:
 
 
 def gains_table(gains: Sequence[Gain]) -> Table:
-    """A row for each path."""
+    """Return a table with a row for each path."""
     mean, least = overall(gains)
     table = Table(
         title=f"reward with handover bdp over as-is: geometric mean {mean:.2f}, least {least:.2f}",

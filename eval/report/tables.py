@@ -25,7 +25,7 @@ _ARMS_SHOWN: Final = 3
 
 
 def summary_table(summary: Summary) -> Table:
-    """One run: a row for each flow."""
+    """Return a table of one run, with a row for each flow."""
     table = _table(
         f"{summary.scenario}, seed {summary.seed}, Linux {summary.kernel}: "
         f"utilisation {summary.utilisation:.1%}, Jain {summary.jain:.3f}, {summary.wall_s:.0f} s"
@@ -36,7 +36,7 @@ def summary_table(summary: Summary) -> Table:
 
 
 def requests_table(summary: Summary, requests: RequestSummary) -> Table:
-    """One run with requests: a row for each class of sizes."""
+    """Return a table of one run with requests, with a row for each class of sizes."""
     table = Table(
         title=escape(
             f"{summary.scenario}, {requests.scheme}, seed {summary.seed}, Linux {summary.kernel}: "
@@ -100,7 +100,9 @@ def number(value: float, decimals: int) -> str:
 
 
 def cells_table(cells: Sequence[Cell]) -> Table:
-    """Schemes on scenarios over seeds: mean and standard deviation; each scenario's best reward is bold."""
+    """Return a table of schemes on scenarios, with the mean and standard deviation over seeds. The row with
+    each scenario's best reward is bold.
+    """
     table = Table(box=None, pad_edge=False)
     table.add_column("scenario", no_wrap=True)
     table.add_column("scheme", no_wrap=True)
@@ -132,7 +134,7 @@ def cells_table(cells: Sequence[Cell]) -> Table:
 
 
 def scenarios_table(scenarios: Mapping[str, Scenario]) -> Table:
-    """The scenarios by name: link, steps, flows."""
+    """Return a table of the scenarios by name, with their links, steps and flows."""
     table = Table(box=None, pad_edge=False)
     # People copy names, so names stay whole even on a narrow terminal.
     table.add_column("scenario", no_wrap=True, min_width=max(map(len, scenarios), default=0))
@@ -157,7 +159,7 @@ def _link_text(scenario: Scenario) -> str:
 
 
 def traces_table(folder: Path, traces: Sequence[RecordedTrace]) -> Table:
-    """The recorded traces of a folder: length and mean rate."""
+    """Return a table of the recorded traces of a folder, with their lengths and mean rates."""
     table = Table(title=escape(str(folder)), title_justify="left", box=None, pad_edge=False)
     table.add_column("trace", no_wrap=True)
     for name in ("seconds", "Mbit/s"):
@@ -175,7 +177,7 @@ def _spread(spread: Spread | None, decimals: int, factor: float = 1.0) -> str:
 
 
 def summaries_csv(summaries: Sequence[Summary]) -> str:
-    """A row for each flow of each run."""
+    """Return the runs as CSV, with a row for each flow of each run."""
     text = io.StringIO()
     columns = (
         "scenario", "kernel", "seed", "flow", "scheme", "throughput_mbps", "rtt_mean_ms", "rtt_p95_ms",

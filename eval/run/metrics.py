@@ -14,9 +14,9 @@ from ltp_switcher.arrays import Floats
 from ltp_switcher.measures import reward
 
 ZETA: Final = 5.0
-"""Weight of loss against throughput in Eq. 1."""
+"""Weight of loss against throughput in Mutant's Eq. 1."""
 KAPPA: Final = 2.0
-"""Weight of throughput against delay in Eq. 1."""
+"""Weight of throughput against delay in Mutant's Eq. 1."""
 
 
 def rewards(goodput_mbps: ArrayLike, rtt_ms: ArrayLike, loss: ArrayLike) -> Floats:
@@ -52,7 +52,7 @@ def utilisation(goodput_mbps: ArrayLike, capacity_mbps: ArrayLike) -> float:
 
 
 def harm_more_is_better(solo: float, shared: float) -> float:
-    """Harm to a metric such as throughput, §6.4: (x - y) / x, at least 0.
+    """Harm to a metric such as throughput, Mutant §6.4: (x - y) / x, at least 0.
 
     `solo` is the flow's performance x alone. `shared` is the same flow's performance y beside the other flow.
     """
@@ -60,7 +60,7 @@ def harm_more_is_better(solo: float, shared: float) -> float:
 
 
 def harm_less_is_better(solo: float, shared: float) -> float:
-    """Harm to a metric such as delay or loss, §6.4: (y - x) / y, at least 0.
+    """Harm to a metric such as delay or loss, Mutant §6.4: (y - x) / y, at least 0.
 
     The arguments are those of `harm_more_is_better`.
     """

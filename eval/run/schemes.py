@@ -17,7 +17,7 @@ from ltp_switcher.policies.runtime.declaration import declarations
 KERNEL_ARMS: Final = (
     "cubic", "bbr", "vegas", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois",
 )  # fmt: skip
-"""The 11 protocols of the paper's pool (§3.2, Actions), in the order of the netlink ids."""
+"""The 11 protocols of Mutant's pool (§3.2, Actions), in the order of the netlink ids."""
 
 LEARNED_ARMS: Final = tuple(LEARNED.values())
 """The learned arms. The flow runs the arm of `mutant` throughout, and the daemon decides by

@@ -26,7 +26,7 @@ ENVIRONMENTS: Final = (
     "fixed-1", "high-rtt-1", "large-queue-1", "low-capacity-1", "lossy-1", "mixed-1", "step-1", "slow-1",
     "satellite-1",
 )  # fmt: skip
-"""The paths in Fig. 4, one from each family."""
+"""The paths in Mutant's Fig. 4, one from each family."""
 WITHIN: Final = 0.9
 """A scheme with this share of the best is among the best (the paper's best reward rate)."""
 

@@ -35,7 +35,7 @@ SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
     "applications": (401, 402, 403, 404, 405),
     "held-out": (301, 302, 303, 304, 305),
 }
-"""Seeds of the runs. With fewer seeds, the first are used."""
+"""Seeds of the runs, by set of paths. A suite with fewer seeds takes the first ones."""
 KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22}
 """Sets of the kinds in `kinds.toml`, and the seed that draws each; see `kinds`."""
 APPLICATIONS: Final = ("tuning-applications", "applications")

@@ -25,7 +25,7 @@ MEMORY_RTTS: Final = 15.0
 """Least number of round trips in the average. An estimate as fast as the control loop would swing along with
 the loop."""
 BOUND: Final = 1.25
-"""Factor to which changes of rate and throughput are clipped, up and down (§3.4)."""
+"""Factor to which changes of rate and throughput are clipped, up and down (Jury §3.4)."""
 PRIOR: Final = 0.2
 """Share that is assumed while nothing is known. It is small, like a newcomer's, so that the flow grows."""
 PRIOR_WEIGHT: Final = 0.002

@@ -18,11 +18,11 @@ from ltp_switcher.arrays import Floats
 ZETA: Final = 0.9
 """Vivace's exponent; the paper says only that it lies between 0 and 1."""
 BETA_DELAY: Final = 1e-5 * 1e6
-"""Weight β1 of the delay (Table 2). The paper's value fits RTTs in µs, so it is converted to seconds. With it
-10 ms of queueing cost as much as a tenth of the link.
+"""Weight β1 of the delay (Jury Table 2). The paper's value fits RTTs in µs, so it is converted to seconds.
+With it 10 ms of queueing cost as much as a tenth of the link.
 """
 BETA_LOSS: Final = 5.0
-"""Weight β2 of the loss (Table 2)."""
+"""Weight β2 of the loss (Jury Table 2)."""
 
 
 def reward(ratio: Floats, queueing_s: Floats, loss: Floats, loss_min: Floats) -> Floats:

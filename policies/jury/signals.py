@@ -20,16 +20,16 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
-"""Control time interval in seconds (Table 2)."""
+"""Control time interval in seconds (Jury Table 2)."""
 ALPHA: Final = 0.025
-"""Action control coefficient α (Table 2)."""
+"""Action control coefficient α (Jury Table 2)."""
 HISTORY: Final = 10
 """Number of the last echoes whose signals the network sees."""
 SCALES: Final = np.array((20.0, 10.0))
 """Factors that scale ΔRTT / Δt and the change of the survival ratio to order 1. By Eq. 1, ΔRTT / Δt is the
 senders' excess over the link's rate; 0.05 is a large value."""
 BOUND: Final = 3.0
-"""Bound to which scaled signals are clipped, on both sides (§3.4)."""
+"""Bound to which scaled signals are clipped, on both sides (Jury §3.4)."""
 RADIUS_MIN: Final = 0.5
 """Least δ. With a half or more, [μ - δ, μ + δ] always contains 0. So a flow with all of the bandwidth never
 takes more, and a flow with nearly none never gives up more. With δ = 0, flows would keep the shares that they
@@ -37,7 +37,7 @@ have. N equal flows stand still at μ = -δ (1 - 2 / N), which is possible with 
 three flows always grew."""
 FEW_PKTS: Final = 8.0
 """Number of packets in an interval below which the signals say nothing. The rate then grows as fast as it can
-(§3.4).
+(Jury §3.4).
 """
 INFLATED: Final = 2.0
 """Ratio of the RTT to its minimum above which `FEW_PKTS` does not apply. Few packets then mean a slow link,

@@ -28,8 +28,8 @@ from ltp_switcher.policies.simulator.tasks import SignalsTask, episode_seed
 TRUTHS: Final = 8
 """Number of values that only critics see, after the values of `JurySignals`."""
 START: Final = (0.1, 1.5)
-"""Range of an agent's first window, in bandwidth-delay products over the number of the link's agents. It is
-drawn log-uniformly. If most links started overfull, an actor would learn only to shrink."""
+"""Range of an agent's first window, in bandwidth-delay products over the number of the link's agents. A
+window is drawn log-uniformly. If most links started overfull, an actor would learn only to shrink."""
 
 
 class JuryTask(SignalsTask):

@@ -23,8 +23,8 @@ from ltp_switcher.policies.training.trainer import ActorTrainer
 LAYERS: Final = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh"))
 """Layers of Jury's network (§4)."""
 REGION: Final = replace(JURY, jitter_ms=(0.0, 0.5), flows=(1, 6), cubic_share=0.2)
-"""Region of Table 1. With more jitter, changes of the RTT are noise. With more flows, an episode teaches less
-for each second of computing."""
+"""Training region from Jury's Table 1. With more jitter, changes of the RTT are noise. With more flows, an
+episode teaches less for each second of computing."""
 ROSTER: Final = Roster(window=5, cubic=2)
 ENVIRONMENTS: Final = 32
 DURATION_S: Final = 15.0

@@ -34,7 +34,7 @@ class Rewards:
     """Mean rewards over the intervals of all flows on all paths. A mean over no interval is 0."""
 
     reward: float
-    """Mean reward (Eq. 15)."""
+    """Mean reward (LTP Eq. 15)."""
     performance: float
     """Mean of the performance reward R_perf alone."""
     alone: float

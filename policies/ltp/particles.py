@@ -30,7 +30,7 @@ from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PARTICLES: Final = 1000
-"""Number of particles of a flow (Table 4)."""
+"""Number of particles of a flow (LTP Table 4)."""
 QUANTILES: Final = (0.1, 0.9)
 """Quantiles that are the two ends of a range (LTP §5), so that no stray particle widens it."""
 _LEAST: Final = np.float32(1e-6)
@@ -44,7 +44,7 @@ again."""
 
 @dataclass(frozen=True)
 class Noise:
-    """Tolerances for deviations of the network from the model (Table 4).
+    """Tolerances for deviations of the network from the model (LTP Table 4).
 
     Attributes:
         delay_gap, throughput_gap, loss_gap: weights ω in Eq. 5 of an error of one second of delay, of 100 %

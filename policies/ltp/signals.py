@@ -20,7 +20,7 @@ from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
-"""Control interval in seconds (Table 4)."""
+"""Control interval in seconds (LTP Table 4)."""
 ALPHA: Final = 0.025
 """α, the largest relative change of the window in an interval (Eq. 8). The value and the rule
 are Astraea's.
@@ -53,7 +53,7 @@ maximum."""
 
 @dataclass(frozen=True)
 class PathSignals:
-    """The five signals of n flows, shape (n,) each (§4, observation step)."""
+    """The five signals of n flows, shape (n,) each (LTP §4, observation step)."""
 
     rtt_change_s: Floats
     """Change of the RTT between the last two echoes (ΔRTT)."""

@@ -17,7 +17,7 @@ from ltp_switcher.policies.ltp.reward import Weights, probe_reward
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 SWINGS: Final = (0.0, 0.025, 0.10, 0.25)
-"""Relative swings of the rate from one interval to the next. Eq. 8 allows 2.5 %."""
+"""Relative swings of the rate from one interval to the next. LTP's Eq. 8 allows 2.5 %."""
 REPEATS: Final = 32
 """Number of flows for each swing. Their particles use independent random numbers."""
 INTERVALS: Final = 60

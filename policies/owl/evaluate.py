@@ -31,7 +31,7 @@ from ltp_switcher.policies.simulator.simulator import Roster
 CONSTANT_MBPS: Final = 50.0
 TRACE_RTT_MS: Final = 40.0
 TRACE_BUFFER_PKTS: Final = 1000.0
-"""Buffer of cellular traces (§VII-A)."""
+"""Buffer, in packets, of the links that play cellular traces (Owl §VII-A)."""
 POWER_TARGET: Final = 1.5
 HIDDEN_TARGET: Final = 0.95
 EQUILIBRIUM_TARGET: Final = 0.10

@@ -20,9 +20,9 @@ FEATURES: Final = (
     "time", "cwnd", "rtt", "rtt_variation", "mss", "delivered", "lost", "in_flight", "retransmitted",
     "pnc", "pna", "known",
 )  # fmt: skip
-"""Features of Table I, in the table's order."""
+"""Features of Owl's Table I, in the table's order."""
 HISTORY: Final = 5
-"""Number of the last intervals that the network sees, k (§VII-H)."""
+"""Number of the last intervals that the network sees, k (Owl §VII-H)."""
 MASKED: Final = -1.0
 """Value that marks a feature as hidden. It is negative, and PNC and PNA never are."""
 WINDOW_MIN: Final = 2.0

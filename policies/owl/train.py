@@ -27,7 +27,7 @@ from ltp_switcher.policies.training.loop import Schedule
 from ltp_switcher.policies.training.trainer import Networks, Trainer
 
 HIDDEN: Final = (Layer("dense", 512, "relu"), Layer("dense", 256, "relu"))
-"""Hidden layers of the network (Table II, Fig. 14b)."""
+"""Hidden layers of the network (Owl Table II, Fig. 14b)."""
 RTT_MS: Final = (1.0, 140.0)
 """Range of base RTTs in training. Table II has 1 to 40 ms, but friendliness is judged up to 120 ms."""
 LONG_BESIDE_CUBIC: Final = replace(

@@ -174,9 +174,11 @@ class Bottleneck:
 
 
 def most_over(flows: int) -> float:
-    """Return the packets that a shared queue may hold beyond its buffer; one loss in 10^12 exceeds this.
+    """Return the largest number of packets that a queue holds beyond its buffer, if `flows` flows share it.
+    One loss in 10^12 comes so late that the queue holds more.
 
-    A flow's excess stays in the queue until its next loss, and the gap between losses is drawn from Exp(1).
+    A flow's packets beyond the buffer stay in the queue until the flow's next loss. Between two losses, the
+    flow's expected losses grow by a gap that is drawn from Exp(1).
     """
     return 2.0 * flows + 30.0
 

@@ -47,15 +47,15 @@ class Region:
 
 
 LTP_SMALL: Final = Region((10, 100), (10, 60), (0.8, 1.0), (0.0, 0.001))
-"""Region of LTP's Table 3. The base delay there is one way, in accordance with the sweep of §7.3.1."""
+"""Training region of LTP's Table 3. Its base delay is one way, in accordance with the sweep of §7.3.1."""
 LTP_MEDIUM: Final = Region((10, 300), (10, 120), (0.8, 1.5), (0.0, 0.005))
 LTP_LARGE: Final = Region((10, 600), (10, 240), (0.8, 2.0), (0.0, 0.01))
 JURY: Final = Region((20, 100), (10, 60), (0.8, 1.5), (0.0, 0.001))
-"""Region of Jury's Table 1."""
+"""Training region of Jury's Table 1."""
 SPINE: Final = Region((40, 200), (20, 200), (0.5, 2.0), (0.0, 0.01))
-"""Region of Spine's Table 3, whose delay is one way."""
+"""Training region of Spine's Table 3, whose delay is one way."""
 OWL: Final = Region((6, 100), (1, 40), (1.0, 1.0), (0.0, 0.0), flows=(1, 3), buffer_pkts=(3, 2000))
-"""Region of Owl's Table II, which has no random loss. The training adds cellular traces."""
+"""Training region of Owl's Table II, which has no random loss. The training adds cellular traces."""
 
 
 def draw(

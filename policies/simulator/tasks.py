@@ -43,7 +43,9 @@ class Task(Protocol):
 
 
 START_BDP: Final = (0.2, 2.7)
-"""Range of the first windows of flows in training, in bandwidth-delay products. It is drawn log-uniformly."""
+"""Range of the first windows of flows in training, in bandwidth-delay products. A window is drawn
+log-uniformly.
+"""
 LIMIT_BDP: Final = 4.0
 """Bound of windows in training, in bandwidth-delay products. Beyond it no action matters, and an actor would
 saturate."""

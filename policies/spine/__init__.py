@@ -15,7 +15,7 @@ from ltp_switcher.policies.spine.actor import HierarchicalNetwork
 from ltp_switcher.policies.spine.signals import SpineSignals
 
 INTERVAL_S: Final = 0.200
-"""Monitor interval in seconds (§7.2)."""
+"""Monitor interval in seconds (Spine §7.2)."""
 HOLD_S: Final = 1.0
 """Least time in seconds for which a sub-policy stays, an addition to the paper. A sub-policy that is replaced
 at once never shows its effect. If that happens repeatedly, the window stands still while Cubic's grows."""

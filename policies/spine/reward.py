@@ -21,7 +21,7 @@ LOSS_WEIGHT: Final = 5.0
 DELAY_TOLERANCE: Final = 1.25
 """Tolerance of delay, β of Eq. 2, which the paper leaves out."""
 PIT_STOP_PENALTY: Final = 0.03
-"""Penalty of a run of the policy generator, α_psp (Table 6)."""
+"""Penalty of a run of the policy generator, α_psp (Spine Table 6)."""
 
 
 def rewards(

@@ -15,7 +15,7 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 STATISTICS: Final = 9
-"""Number of statistics that the network sees: the eight of Table 1, and the interval's length."""
+"""Number of statistics that the network sees: the eight of Spine's Table 1, and the interval's length."""
 TRIGGERED: Final = 0.0
 """Value of the last action above which the policy generator ran."""
 BURST_S: Final = 0.1

@@ -78,7 +78,7 @@ class Knowledge(SlotArrays):
         self.grow(_EVERYONE + 1)
 
     def open(self, prefix: str) -> int:
-        """Note that a flow to `prefix` has begun, and return the prefix's row."""
+        """Count a new flow to `prefix`, and return the prefix's row."""
         row = self._rows.get(prefix)
         if row is None:
             row = self._admit(prefix)
@@ -87,7 +87,7 @@ class Knowledge(SlotArrays):
         return row
 
     def close(self, rows: Slots) -> None:
-        """Note that one flow of each of these rows has ended."""
+        """Count the end of one flow to the prefix of each row. A row may appear more than once."""
         np.subtract.at(self._open, rows, 1)
 
     def start(self, row: int) -> Sums:

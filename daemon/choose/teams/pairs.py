@@ -181,7 +181,7 @@ class Tournaments(SlotArrays):
         search.members.append(slot)
 
     def leave(self, prefix: str, slot: int) -> None:
-        """Note that a flow has ended. The next flow to its prefix can continue the tournament."""
+        """Take an ended flow out of the tournament. The prefix's next flow can continue the tournament."""
         search = self.searches.get(prefix)
         if search is None or slot not in search.members:
             return

@@ -100,8 +100,8 @@ class Pulls(SlotArrays):
         self._prefix[slot] = prefix
 
     def leave(self, prefix: str, slot: int) -> None:
-        """Note that a flow has ended. Another flow takes over its pull. With the last flow the selection
-        ends.
+        """Take an ended flow out of the selection. Another flow takes over its pull. With the last flow the
+        selection ends.
         """
         search = self.searches.get(prefix)
         if search is None or slot not in search.members:

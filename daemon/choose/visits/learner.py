@@ -166,7 +166,7 @@ class Learner:
         return changed
 
     def surprise(self, prefixes: Ints, now_s: float) -> Ints:
-        """Note that the decision's own choice earned less on prefixes than other arms have shown.
+        """Take in surprises: the decision's own choice earned less on prefixes than other arms have shown.
 
         The value of this choice becomes unsure again, so that trials of other arms are worth more. If
         surprises follow each other within `CALM_S`, only the first one counts: the trials after it have told

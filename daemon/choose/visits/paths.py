@@ -113,8 +113,9 @@ class Paths:
         self._share[0] = 0.0
 
     def prior(self, prefixes: Ints, wider: Effects) -> Effects:
-        """The expected effects on these prefixes, from the wider level and the prefixes' paths, shape (m,
-        arms).
+        """Return the effects to expect on m prefixes, shape (m, arms).
+
+        They follow from the mean over all prefixes (`wider`, shape (1, arms)) and from the prefixes' paths.
         """
         mean, variance = (np.repeat(part, len(prefixes), axis=0) for part in (wider.mean, wider.variance))
         if self._share.any():

@@ -46,7 +46,7 @@ NEW_VISITS: Final = 100
 TOLD: Final = (None, 0.0, 0.3, 0.6)
 """Shares of the effects' variance that the paths' numbers explain. None stands for no numbers."""
 DRAWS: Final = 200
-"""Number of visits in a pool."""
+"""Number of made visits of each arm on each prefix. The replay draws its visits from them."""
 UNSEEN: Final = 0.15
 """Share of the paths' numbers that are not observed."""
 _TYPICAL: Final = np.array([2e6, 0.1, 40e3, 1e3, 80.0, 1e-3, 2e3, 0.2])

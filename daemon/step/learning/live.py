@@ -208,7 +208,7 @@ class LiveLearner:
         self.held.open(slots, drawn, lot, chance)
 
     def end(self, slot: int, cookie: int) -> None:
-        """Note that a flow has ended, and that its last outcome will come. Call this while the slot still
+        """Record that a flow has ended, and that its last outcome will come. Call this while the slot still
         belongs to the flow.
         """
         if slot < self.held.capacity and self.held.foreign[slot]:

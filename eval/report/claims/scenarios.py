@@ -22,7 +22,7 @@ def bundled(name: str, *, duration_s: float | None = None) -> Scenario:
 
 
 def shortened(scenario: Scenario, duration_s: float) -> Scenario:
-    """Return the scenario with all its times scaled so that it lasts this long."""
+    """Return the scenario with all its times scaled so that it lasts `duration_s` seconds."""
     by = duration_s / scenario.duration_s
     flows = tuple(
         replace(flow, start_s=flow.start_s * by, stop_s=flow.stop_s * by) for flow in scenario.flows

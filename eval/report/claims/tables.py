@@ -12,7 +12,9 @@ from ltp_switcher.figures import Figure
 
 
 def claims_table(reached: Sequence[Reached]) -> Table:
-    """A row for each figure with a target; the other schemes' figures follow in its last cell."""
+    """Return a table with a row for each figure that has a target. The row's last cell holds the other
+    schemes' figures.
+    """
     table = Table(box=None, pad_edge=False)
     for name in ("claim", "scheme", "figure"):
         table.add_column(name)
