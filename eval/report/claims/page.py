@@ -99,8 +99,7 @@ def _in_short(record: Record) -> Iterator[str]:
         yield _items(f"{one.paper}: {one.experiments}" for one in record.not_run)
     yield _paragraph(
         "The shipped weights were not made by today's recipes. Each card names the revision and the command "
-        "that made its weights; trainers, simulator and signals have changed since. LTP's figures of the "
-        "lab are older than its [pulses](lab-notes/ltp.md)."
+        "that made its weights; trainers, simulator and signals have changed since."
     )
 
 
