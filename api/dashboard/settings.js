@@ -81,8 +81,8 @@ export function settingsPage(main, state) {
       return Number(input.value) === body.k ? " " : "";
     };
     return form("Team size k", [field], changed, async () => {
-      await request("v1/k", { method: "PUT", body: { k: Number(input.value) }, etag });
-      return `k is ${input.value}.`;
+      const answer = await request("v1/k", { method: "PUT", body: { k: Number(input.value) }, etag });
+      return [`k is ${answer.body.k}`, answer.body.note].filter(Boolean).join("; ") + ".";
     });
   }
 
