@@ -87,8 +87,8 @@ SAME: Final = 1.1
 PAUSES: Final = 0.25
 """Least share of the time in which the application pauses with which BBR stays."""
 STUCK_S: Final = 5.0
-"""Longest time in which the careful arm may empty its queue by a packet in each round trip. If it needs more
-time, it is stuck.
+"""Longest time that the careful arm's queue may need to empty, at one packet in each round trip, in seconds.
+An arm with a longer queue is stuck.
 """
 
 

@@ -138,7 +138,7 @@ class Trials(SlotArrays):
         }
 
     def other_arm(self, slots: Slots, tried: Bools) -> None:
-        """Note that these players change their arms. Each player can have one trial on a path.
+        """Begin to count anew for players that change their arms. Each player can have one trial on a path.
 
         Args:
             slots: players, shape (n,).
