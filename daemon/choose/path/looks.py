@@ -155,8 +155,8 @@ class Looks(SlotArrays):
     """Highest rate since the start, or since `forget`."""
     lost_pkts = column(np.float64)
     """Number of packets lost in the last look."""
-    queue_loss = column(np.float64)
-    """Share of the last look's packets that were lost while a queue stood."""
+    left = column(np.float64)
+    """Share of the last look's reward that losses left. Losses without a queue do not count."""
     mean_us = column(np.float64, initial=np.nan)
     """Mean RTT of the last look."""
     packet_us = column(np.float64, initial=np.nan)
@@ -248,7 +248,8 @@ class Looks(SlotArrays):
         self.earned[slots] = np.where(says_nothing, np.nan, earned)
         self.top_Bps[slots] = top_Bps
         self.lost_pkts[slots] = lost_pkts
-        self.queue_loss[slots] = loss_rate(np.maximum(lost_pkts - quiet_lost_pkts, 0.0), delivered_pkts)
+        overflow = loss_rate(np.maximum(lost_pkts - quiet_lost_pkts, 0.0), delivered_pkts)
+        self.left[slots] = reward(1.0, overflow, 1.0, zeta=self._zeta, kappa=self._kappa)
         delayed = np.log(np.maximum(mean_us, 1.0) / np.maximum(self.mean_us[slots], 1.0))
         self.mean_us[slots] = mean_us
         self.packet_us[slots] = time_ns * 1e-3 / np.maximum(delivered_pkts, 1.0)

@@ -179,7 +179,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._moves = self.part(FloorMoves(settings))
         self._own = self.part(OwnQueue(settings.rtt_step, settings.change_s))
         self._rivals = self.part(Rivals(settings.rival_s))
-        self._trials = self.part(Trials(zeta=zeta, kappa=kappa))
+        self._trials = self.part(Trials())
         self._surprise = self.part(Surprise())
         self._shown_before = self.part(Surprise())
         self._flows = _Flows()

@@ -66,6 +66,6 @@ class Starts(SlotArrays):
         delivered_pkts, lost_pkts, quiet_pkts = self._counts[slots].T
         overflow_pkts = lost_pkts - quiet_pkts
         share = loss_rate(overflow_pkts, delivered_pkts)
-        left = reward(np.ones(share.shape), share, np.ones(share.shape), zeta=self._zeta, kappa=self._kappa)
+        left = reward(1.0, share, 1.0, zeta=self._zeta, kappa=self._kappa)
         found: Bools = (overflow_pkts >= LOST_LEAST) & (left < LEFT)
         return found, share

@@ -32,8 +32,8 @@ GAIN: Final = 1.03
 """Least ratio of the careful arm's expected reward to the steady arm's at which a trial begins."""
 LOOKS: Final = 8
 """Number of looks over which each arm is judged."""
-MOST: Final = 0.9
-"""Largest share of a look's reward that losses count for."""
+LEFT: Final = 0.01
+"""Least share of a look's reward that losses count as leaving, so that one look does not decide alone."""
 OTHER: Final = 1.5
 """A rate or RTT that differs from the mean by this factor shows another path. Earlier rewards are forgotten
 then.
@@ -50,12 +50,7 @@ def fast(packet_us: Floats) -> Bools:
 
 
 class Trials(SlotArrays):
-    """The rewards of the arms since the path changed, by player.
-
-    Args:
-        zeta: weight of loss in the reward, Mutant Eq. 1.
-        kappa: weight of throughput in the reward.
-    """
+    """The rewards of the arms since the path changed, by player."""
 
     _count = column(np.int64)
     """Number of looks at the present arm. The first look has the RTT of the earlier arm, and does not count.
@@ -73,10 +68,6 @@ class Trials(SlotArrays):
     _least = column(np.float64)
     """Mean log of the looks' lowest RTT, µs."""
 
-    def __init__(self, *, zeta: float, kappa: float) -> None:
-        super().__init__()
-        self._zeta, self._kappa = zeta, kappa
-
     def look(self, slots: Slots, looks: Looks) -> None:
         """Take in the last looks of players whose arms have settled.
 
@@ -90,10 +81,9 @@ class Trials(SlotArrays):
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
         own = mean_us <= floor_us + OWN_US
         gain = _log(mean_us) - _log(careful_us)
-        lost = np.where(mean_us > BEHIND_QUEUE * floor_us, looks.queue_loss[slots], 0.0)
+        left = np.where(mean_us > BEHIND_QUEUE * floor_us, looks.left[slots], 1.0)
         # A buffer that overflows has no room for a longer queue.
-        gain = np.where(lost > 0, np.maximum(gain, 0.0), gain)
-        gain -= self._kappa * np.log1p(-np.minimum(self._zeta * lost, MOST))
+        gain = np.where(left < 1, np.maximum(gain, 0.0), gain) - np.log(np.maximum(left, LEFT))
         weight = 1.0 / np.minimum(self._count[slots], LOOKS)
         for mean, seen in (
             (self._gain, np.where(own, gain, -1.0)),

@@ -37,14 +37,16 @@ def test_a_queue_as_short_as_the_careful_arms_stays(ltp_ms: float) -> None:
 
 def arms_behind_a_short_buffer(losing: tuple[int, ...], vegas_ms: float) -> list[int]:
     """The arms in 40 s where these arms lose one of 120 packets behind a queue. LTP's queue takes 2 ms."""
-    queue_ms, lost_pkts = {LTP: 2.0, VEGAS: vegas_ms}, [0]
+    queue_ms = {LTP: 2.0, VEGAS: vegas_ms}
+    steps: set[int] = set()
 
     def under(t: float, arm: int) -> tuple[float, float]:
-        lost_pkts[0] += (arm in losing) and round(t / STEP_S) % 2
+        if arm in losing:
+            steps.add(round(t / STEP_S))
         return BASE_MS + (queue_ms.get(arm, 6.0) if t > 0.5 else 0.0), 1.0
 
-    # Both halves of a step ask for the path: its RTT, and its rate.
-    arms = run(under=under, total_lost=lambda _: lost_pkts[0] // 2, duration_s=40.0)
+    # A step has 60 packets.
+    arms = run(under=under, total_lost=lambda _: len(steps) // 2, duration_s=40.0)
     return [arm for _, arm in times_s(arms[:, 0])]
 
 
