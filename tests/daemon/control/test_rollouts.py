@@ -320,8 +320,9 @@ def test_what_cannot_be_kept_is_in_force_until_the_daemon_ends(
         assert FILE in told.err
         assert daemon.rollouts.running
         assert daemon.mode == "active"
-        daemon.rollouts.close()
-        daemon.engine.close()
+    # The loop's own thread starts the log's thread, so the log is closed after the loop.
+    daemon.rollouts.close()
+    daemon.engine.close()
     (tmp_path / FILE).rmdir()
     # A daemon that knew the mode alone would steer all flows at once.
     later = made(tmp_path, monkeypatch)
@@ -389,8 +390,8 @@ def test_the_commands_start_show_and_abort(
             assert found["ltp_switcher_rollout_share",] == 0
             with pytest.raises(ControlRefusedError, match="no rollout is under way"):
                 client.call("rollout.abort")
-        daemon.rollouts.close()
-        daemon.engine.close()
+    daemon.rollouts.close()
+    daemon.engine.close()
 
 
 def test_many_prefixes_have_lots_of_their_own(
