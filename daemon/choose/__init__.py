@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choosers. Each picks an arm for every flow."""
+"""The choosers. Each picks an arm, one of the congestion controls that the kernel module offers, for every
+flow.
+"""

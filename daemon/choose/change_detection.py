@@ -8,8 +8,8 @@ the largest value of the window is known at any time (Mutant §5.1, Dynamic Rewa
 
 Changes are detected at the same updates as by river's `AdaptiveWindowing`, the reference in the tests. Three
 things differ. After a change, river's wrapper `river.drift.ADWIN` drops the whole window; the windows here
-keep the newer part, as in the paper [11]. With `shed`, buckets that may hold older values go, too. A window
-here has at most `LEVELS` levels (98,000 values); river's grows without limit.
+keep the newer part, as in the paper [11]. With `shed`, a change also drops buckets that may contain values
+from before it. A window here has at most `LEVELS` levels (98,000 values); river's grows without limit.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _OLDEST_FIRST: Final = np.repeat(_SIZES[::-1], MAX_BUCKETS + 1)
 
 
 class AdwinBank(SlotArrays):
-    """ADWIN2 over many streams, one in each slot.
+    """ADWIN2, a detector of changes of the mean, for many streams. Each stream has a slot.
 
     Args:
-        delta: confidence: the probability of a false alarm in a stationary stream.
-        clock: number of updates of a stream between two looks for a change.
-        shed: whether more is dropped after a change: buckets at the window's old end whose means are nearer
-            to the dropped part than to the rest, and one more bucket, which may hold values of both sides.
-            These values are too few for the test to see, but may include the window's maximum.
+        delta: probability of a false alarm in a stationary stream (ADWIN's confidence).
+        clock: number of updates of a stream between two tests for a change.
+        shed: whether a change drops more than the older part. At the window's old end, buckets go whose means
+            are nearer to the dropped part than to the rest. One more bucket goes, which may have values of
+            both sides. The test cannot see so few values, but the window's maximum may be among them.
     """
 
     width = column(np.float64)
@@ -62,7 +62,7 @@ class AdwinBank(SlotArrays):
         return np.asarray(values.max(axis=(1, 2)))
 
     def update(self, rows: Slots, values: Floats) -> Bools:
-        """Add one value to each row.
+        """Add one value to each of n streams.
 
         Args:
             rows: slots of the streams, shape (n,), each at most once.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arm of every flow in a step, and the cause of each arm.
 
-A choice passes through stages: the policy, team selection, the lots of visits, the operator's policies and
-pins, the experiment. Each stage may replace arms, together with their causes. So the log, the journal and the
-answers know the cause, and need not guess it.
+A choice passes through stages: the policy, team selection, the arms drawn for visits, the operator's policies
+and pins, the experiment. Each stage may replace arms, together with their causes. So logs and API answers can
+tell the cause, and need not guess it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Causes = npt.NDArray[np.uint8]
 
 
 class Cause(IntEnum):
-    """The one who gave a flow its arm."""
+    """The stage or person that gave a flow its arm."""
 
     NONE = 0
     """Nobody has chosen yet. The flow has moved no data since it was first seen, or since the operator's
@@ -30,20 +30,22 @@ class Cause(IntEnum):
     POLICY = 1
     TEAM_SELECTION = 2
     OPERATOR = 3
-    """An operator pinned the flow."""
+    """An operator pinned the flow to the arm."""
     FALLBACK = 4
     MODE = 5
     ELSEWHERE = 6
     HELD = 7
     """An operator's policy names the arm."""
     EXPERIMENT = 8
-    """The experiment has the flow in the control group."""
+    """The flow is in the control group of an experiment."""
     EXCLUDED = 9
-    """An operator's policy leaves the flow alone."""
+    """An operator's policy keeps the daemon from choosing for the flow."""
     EXPLORATION = 10
-    """Exploration drew the arm at random, because of gain.explore."""
+    """The arm was drawn at random, as the setting gain.explore asks."""
     VISIT = 11
-    """The flow's visit to its destination prefix drew the arm."""
+    """The arm was drawn for the flow's visit. A visit is a group of flows to a destination prefix that share
+    an arm.
+    """
 
 
 class Choice(NamedTuple):
@@ -55,16 +57,18 @@ class Choice(NamedTuple):
     causes: Causes
 
     def but(self, where: Bools, arms: ArmIds | np.uint8, cause: Cause) -> Choice:
-        """Return a choice with other arms and another cause where `where` is true, shape (n,)."""
+        """Return a choice in which `arms` and `cause` replace the present ones where `where` is true, shape
+        (n,).
+        """
         return Choice(np.where(where, arms, self.arms), np.where(where, _AS_UINT8[cause], self.causes))
 
 
 def of_policy(arms: ArmIds) -> Choice:
-    """Make a choice from the policy's arms."""
+    """Make a choice from the arms of the policy. The cause of each is `Cause.POLICY`."""
     causes = np.empty(arms.shape, np.uint8)
     causes.fill(Cause.POLICY)
     return Choice(arms, causes)
 
 
 _AS_UINT8: Final = tuple(np.uint8(number) for number in range(len(Cause)))
-"""The causes as numpy scalars, because plain numbers would make the result wider."""
+"""The causes as numpy's uint8. With plain integers, `np.where` would return a wider type."""

@@ -26,7 +26,7 @@ class Reasons(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The expected reward of one arm for one flow, normalised, with its bounds."""
+    """The expected reward of one arm for one flow, normalised to 0..1, with its bounds."""
 
     arm: int
     mean: float
@@ -35,12 +35,17 @@ class Estimate:
 
 
 class Number(IntEnum):
-    """The numbers that describe a path, with their units. `path/model.py` measures them."""
+    """The numbers that describe the path of a player, with their units. `path/model.py` measures them.
+
+    A player is the flows that share a bottleneck. A look is the time over which measurements are summed up:
+    0.25 s and two round trips at least.
+    """
 
     RATE = 0
     """The rate that the path delivered while the application had enough to send, in bytes/s."""
     VARIATION = 1
-    """The change of the rate from look to look, as a share of the rate."""
+    """The change of the rate between successive looks: the size of the logarithm of the ratio of their rates.
+    """
     PROPAGATION = 2
     """The RTT without a queue, in µs."""
     ACK_GAP = 3
@@ -48,18 +53,18 @@ class Number(IntEnum):
     this time.
     """
     BUFFER = 4
-    """The player's queue in packets at which losses began."""
+    """The length of the player's queue when losses began, in packets."""
     QUIET_LOSS = 5
     """The share of the packets that were lost while there was no queue."""
     OTHERS_QUEUE = 6
-    """The queue that remained while the player's own queue was empty, as time in µs."""
+    """The queue that remained while the player's own queue was empty, as a delay in µs."""
     APPLICATION = 7
     """The share of the looks in which the application had too little to send."""
 
 
 class Told(NamedTuple):
-    """The observed numbers of n paths; each array has the shape (n, numbers), in the order of `Number`. NaN
-    if not observed.
+    """The measured numbers of n paths; each array has the shape (n, numbers), in the order of `Number`. NaN
+    where no look has observed the number. A look is a time over which measurements are summed up.
     """
 
     value: Floats
@@ -85,13 +90,13 @@ class Decision(Protocol):
 
     @property
     def exploring(self) -> Bools:
-        """True where the arm was chosen for another purpose than its expected reward."""
+        """True where the arm was not chosen for its expected reward, but for example to learn about it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The `Decision` of a chooser that has no expectations."""
+    """A `Decision` of plain arrays, for choosers that do not estimate rewards of arms."""
 
     arms: ArmIds
     reward: Floats
@@ -99,28 +104,34 @@ class Draw:
 
 
 class Chooser(ABC):
-    """Chooses an arm for every flow of a step. A flow has a slot from `open` to `close`.
+    """Chooses an arm for every flow of a step. An arm is one of the congestion controls that the kernel
+    module offers.
+
+    A step is one round of the daemon. Each open flow has a slot, its row in all arrays, from `open` to
+    `close`. The pool is the arms among which a chooser may choose. Team selection (`teams/`) tries arms on
+    live flows, and finds a smaller pool for a path. A learned arm is a congestion control that a neural
+    network in the daemon steers.
 
     A chooser must define `open`, `step`, `pool` and `set_pool`. All other methods have defaults that suit
     most choosers.
     """
 
     needed_step_s: float = 0.0
-    """The longest step that serves the chooser, in seconds. With 0 the settings decide the step."""
+    """The longest step that serves the chooser, in seconds. If it is 0, the settings decide the step."""
     reasons: Sequence[str] = ("it had no reason",)
     """Texts of the reasons for an arm, as parts of sentences in the past tense. `{value}` stands for
     `Reasons.value`.
     """
     keeps_arms: bool = False
-    """Whether flows keep their arms except while the chooser probes; see `free`."""
+    """Whether flows keep their arms for long, except while the chooser probes (`free` is false then)."""
     learns_from_teams: bool = False
-    """Whether `step` is given the arms that flows run for team selection."""
+    """Whether `step` is told the arms that flows try for team selection."""
     encoder: str = ""
     """The digest of the encoder that the chooser uses; empty if it uses none."""
 
     @abstractmethod
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows. Knowledge is shared over each flow's destination prefix."""
+        """Take in new flows, each with its destination prefix. Flows to one prefix may share knowledge."""
 
     @abstractmethod
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Decision:
@@ -129,7 +140,7 @@ class Chooser(ABC):
         Args:
             slots: slots of the flows, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
-            given: the arms that flows run for team selection, shape (n,); 0 where a flow runs none.
+            given: the arms that flows try for team selection, shape (n,); 0 where a flow tries none.
         """
 
     @property
@@ -139,17 +150,18 @@ class Chooser(ABC):
 
     @abstractmethod
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Choose among these arms from now on, for the flows `slots`. With None they apply to all open and
-        future flows.
+        """Choose among these arms from now on, for the flows `slots`. If `slots` is None, the pool is for all
+        open and future flows.
         """
 
     def close(self, slots: Slots) -> None:  # noqa: B027 - most choosers have nothing to do
-        """Forget flows that have ended. Their slots may be used again, and are opened anew then."""
+        """Forget flows that have ended. Later flows may get the same slots from `open`."""
 
     def starts(self) -> dict[str, int]:
-        """The arms on which new flows should begin, by prefix, as learned since the last call.
+        """Return the arms on which new flows should begin, by destination prefix, as learned since the last
+        call.
 
-        With the arm 0 a prefix has no starting arm.
+        The arm 0 withdraws the starting arm of a prefix.
         """
         return {}
 
@@ -162,7 +174,7 @@ class Chooser(ABC):
         return ()
 
     def path(self, slots: Slots) -> Told | None:
-        """The numbers of open flows' paths; None if the chooser has no model of paths."""
+        """The numbers that describe open flows' paths; None if the chooser has no model of paths."""
         return None
 
     def state(self) -> dict[str, np.ndarray]:
@@ -173,9 +185,9 @@ class Chooser(ABC):
         """Take over the result of `state`. Raises `ArtifactError` if it does not fit."""
 
     def together(self, slots: Slots) -> Indices | None:
-        """The player of each flow, shape (n,); None if no flow has a sibling.
+        """The player of each flow, shape (n,); None if no two flows share a bottleneck.
 
-        Siblings are flows that share a bottleneck, and have the same player.
+        Flows that share a bottleneck have the same player.
         """
         return None
 
@@ -186,9 +198,10 @@ class Chooser(ABC):
         return np.ones(slots.shape, np.bool_)
 
     def asks(self, slots: Slots) -> Bools | None:
-        """True for flows whose paths the module should probe for more rate after the last step, shape (n,).
+        """True for flows whose paths the kernel module should probe for more rate after the last step, shape
+        (n,).
 
-        None stands for an array without true.
+        None means that there is no such flow.
         """
         return None
 
@@ -200,15 +213,16 @@ class Chooser(ABC):
         return None
 
     def starved(self, slots: Slots) -> Bools | None:
-        """True where, since the last call, an arm was found to earn less than other arms have shown, shape
-        (n,).
+        """True where the chooser has found since the last call that an arm earns less than other arms have
+        shown, shape (n,).
 
         None means that there is no such flow.
         """
         return None
 
     def begins_anew(self, slots: Slots) -> Bools | None:
-        """True where, since the last call, the chooser wanted the learned arm to forget the flow, shape (n,).
+        """True where the chooser has wanted the learned arm to forget the flow since the last call, shape
+        (n,).
 
         None means that there is no such flow.
         """

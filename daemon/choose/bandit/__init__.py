@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contextual bandit: from features, rewards and detected changes it picks the arm that each flow runs
-next.
+"""Mutant's contextual bandit: it picks the arm that each flow runs next, from features, rewards and detected
+changes of the path. An arm is a congestion control.
 """
 
 from ltp_switcher.daemon.choose.bandit.agent import MutantAgent, StepResult

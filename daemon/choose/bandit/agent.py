@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Algorithm 1 of Mutant for all flows of a step at once.
+"""Mutant, Algorithm 1, for all flows of a step at once. A step is one round of the daemon.
 
-A step computes features (line 10), encoder (11, 12) and R_max (13), and learns from credited rewards (16 to
-18). Where a flow's decision has run its time, the step then picks the next arm by UCB (14, 15, 7, 8).
+A step computes the features (line 10 of the algorithm), the encoder's output (lines 11 and 12) and R_max, the
+largest reward of late (line 13). Then it learns from the rewards of earlier decisions (lines 16 to 18). Where
+a flow's decision has run its time, the step picks the next arm by upper confidence bounds (lines 14, 15, 7
+and 8).
 """
 
 from __future__ import annotations
@@ -64,13 +66,17 @@ def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:
 
 
 class MutantAgent(Chooser, SlotArrays):
-    """Decides for all flows. A flow is known by its slot, a small number that the caller assigns.
+    """Chooses an arm, a congestion control, for every flow by Mutant's Algorithm 1. A flow is known by its
+    slot, a small number that the caller assigns.
+
+    A decision gives a flow an arm, and stays in force for some round trips. The caller may give a baseline,
+    another policy whose arms run until rewards show a better arm (`guard`).
 
     Args:
-        config: settings of the decision.
+        config: the section `[learning]` of the settings.
         step_ms: time between two calls of `step`, in ms.
         arms: the arms that this machine offers. At first all of them are in the pool.
-        encoder: the encoder, f_enc.
+        encoder: the network f_enc, which turns features into the context of the bandit.
         seed: seed of all random draws.
 
     Raises:
@@ -100,7 +106,7 @@ class MutantAgent(Chooser, SlotArrays):
     _given = column(np.uint8)
     """The arm that team selection gave at the last step; 0 if it gave none."""
     _expected = column(np.float64, initial=np.nan)
-    """The reward that the arm of the decision in force promised."""
+    """The reward that the arm of the decision in force promised when it was chosen."""
 
     def __init__(
         self, config: LearningSection, step_ms: float, arms: ArmTable, encoder: GRUEncoder, seed: int
@@ -193,8 +199,8 @@ class MutantAgent(Chooser, SlotArrays):
         Args:
             slots: open slots, shape (n,), each at most once.
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
-            given: the arms that flows run for team selection, shape (n,); 0 where a flow runs none. The agent
-                learns from these arms as from its own decisions.
+            given: the arms that flows try for team selection (Mutant, Section 5.2), shape (n,); 0 where a
+                flow tries none. The agent learns from these arms as from its own decisions.
             baseline: the arms that run unless rewards show that another arm is better. With None, Algorithm 1
                 alone decides.
         """
@@ -246,14 +252,14 @@ class MutantAgent(Chooser, SlotArrays):
         return Reasons(code, expected)
 
     def guarded_reason(self, slots: Slots) -> Reasons:
-        """Indices into `guarded_reasons`, shape (n,); -1 where the baseline's arm runs. Call this only with a
-        baseline.
+        """The reason for each flow's arm beside a baseline. A code is an index into `guarded_reasons`, or -1
+        where the baseline's arm runs.
         """
         code = np.where(self._guard.departed(slots), self._exploring[slots].astype(np.intp), -1)
         return Reasons(code, self._expected[slots])
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
-        """Mean and LinUCB bounds for every arm of a flow's pool, in the context of the flow's last
+        """Mean reward and LinUCB bounds for every arm of a flow's pool, in the context of the flow's last
         decision.
         """
         slots = np.array([slot])

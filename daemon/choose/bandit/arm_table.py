@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arms of a machine, as columns of the bandit's arrays."""
+"""The arms of a machine, as columns of the bandit's arrays. An arm is a congestion control."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 An ACK reports on data that left one RTT ago, perhaps under another arm. The kernel module sorts a step's
 samples by the epoch in which their data was sent. An epoch is the time between two switches. A flow may keep
 its arm over many decisions, so this Python module sorts the samples further, by decision. Once the data sent
-under a decision has come back, the decision is judged by Eq. 1 over all its samples. The paper credits the
-arm that is active when the ACK arrives (`credit = "acked"`).
+under a decision has been acknowledged, Mutant Eq. 1 over all its samples judges the decision. Mutant itself
+credits the arm that is active when the ACK arrives (`credit = "acked"`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Earned:
     """Decisions from which the agent can learn now, one for each of m flows.
 
     `at` has indices into the step's slots, shape (m,). `arms` has the ids of the arms, shape (m,). `z` has
-    the contexts, shape (m, dim). `counts` has the counts of the data sent under the decisions, shape (m, 5);
-    see `datapath.performance`.
+    the contexts in which the bandit decided, shape (m, dim). `counts` sums up the data sent under each
+    decision, shape (m, 5), in the order of `datapath.performance`.
     """
 
     at: Indices
@@ -47,11 +47,12 @@ class Earned:
 
 
 class Decisions(SlotArrays):
-    """The last decisions of every flow, in a ring of `depth` decisions for each slot.
+    """The last decisions of every flow, in a ring of `depth` decisions for each slot. A decision gives a flow
+    its arm for some round trips.
 
     Args:
-        dim: length of a context.
-        credit: the setting `learning.credit`.
+        dim: length of a context, the numbers from which the bandit decides.
+        credit: the setting `learning.credit`: "sent" or "acked".
         depth: one more than the largest number of a flow's decisions that can have data under way at once.
     """
 
@@ -61,7 +62,7 @@ class Decisions(SlotArrays):
     _z = column(np.float64, "depth", "dim")
     _arm = column(np.intp, "depth")
     _lesson = column(np.bool_, "depth")
-    """Whether the decision's reward says something about the arm."""
+    """Whether the agent may learn from the decision's reward."""
     _start_ns = column(np.int64, "depth")
     _counts = column(np.float64, "depth", COUNTS)
 
@@ -86,7 +87,7 @@ class Decisions(SlotArrays):
     def make(
         self, slots: Slots, arms: Indices, z: Floats, time_ns: Ints, lesson: Bools | None = None
     ) -> None:
-        """Record one new decision for each slot. The agent does not learn from decisions where `lesson` is
+        """Record one new decision for each slot. The agent learns nothing from decisions where `lesson` is
         false.
         """
         made = self.made[slots]
@@ -122,7 +123,9 @@ class Decisions(SlotArrays):
         self._counts[slots] += ours.transpose(0, 2, 1).astype(np.float64) @ credit_counts(records)
 
     def ripe(self, slots: Slots, time_ns: Ints, srtt_us: Floats) -> Earned:
-        """Remove and return each flow's oldest decision whose data has come back."""
+        """Remove and return the oldest decision of each flow, if all data sent under it has been
+        acknowledged.
+        """
         learnt = self._learnt[slots]
         replaced = learnt < self.made[slots] - 1
         if self.credit == "sent":

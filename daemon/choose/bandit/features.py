@@ -5,12 +5,12 @@ Ten features are current values. The other 45 are the mean, minimum and maximum 
 1) over three windows of 10, 200 and 1000 steps. As in the paper, the windows skip a step without a record (no
 ACK).
 
-A window is a ring of blocks that advances block by block: 10 blocks of 1 step, 20 of 10, 20 of 50. The
-current block counts. So a window spans its full size once in every block, and up to one block less in
-between (191 to 200 steps, 951 to 1000). A flow's state is 750 numbers, and a step is a few array operations.
+A window is a ring of blocks of steps: 10 blocks of 1 step, 20 of 10, 20 of 50. The window includes the block
+in progress. It has its full size at the last step of each block, and before that it is shorter by up to one
+block (191 to 200 steps, 951 to 1000). A flow's state is 750 numbers, and a step is a few array operations.
 
-The encoder needs inputs of order 1 on every path from 0.1 Mbit/s to 10 Gbit/s. So `FEATURES` gives each
-feature a reference from its own flow: its minimum RTT, its highest throughput in the long window, or their
+The encoder needs inputs of order 1 on every path from 0.1 Mbit/s to 10 Gbit/s. So `FEATURES` divides each
+feature by a reference from its own flow: the minimum RTT, the highest throughput in the long window, or their
 product. The scaled value is gain * (log2(value / (reference * unit) + floor) + offset), cut at ±4.
 """
 
@@ -49,9 +49,9 @@ class Feature:
     - `max_throughput` is the highest rate sample in the long window, in bytes/s.
     - `bdp` is the product of `min_rtt` and `max_throughput`, in packets.
     - `max_delivered` is the number of packets that `max_throughput` would deliver in the step.
-    - `unit` is 1.
+    - `unit` is 1, so that `Feature.unit` alone sets the scale.
 
-    `unit` is a constant factor on the reference. `floor` keeps the logarithm finite at 0.
+    The field `unit` is a constant factor on the reference. The field `floor` keeps the logarithm finite at 0.
     """
 
     name: str
@@ -104,7 +104,7 @@ _FIELDS: Final = Columns(
     "snd_cwnd", "rtt_us", "min_rtt_us", "advmss", "retrans_out", "mss",
 )  # fmt: skip
 _NOW: Final = [20, 21, 22, 23, 19]
-"""Columns of the signals' present values."""
+"""Columns of `_FIELDS` with the present values of the five signals."""
 
 
 class _Ring(SlotArrays):
@@ -119,10 +119,11 @@ class _Ring(SlotArrays):
 
 
 class BlockWindows(SlotArrays):
-    """Mean, minimum and maximum over the last blocks of each window, per slot. All windows advance together.
+    """Mean, minimum and maximum of five signals in three windows, for each slot. A window is a ring of blocks
+    of steps. All windows advance together.
 
-    With few flows, the number of array operations sets a step's cost, not their size. So maxima are stored
-    negated beside the minima, and one reduction serves both.
+    The cost of a step with few flows depends on the number of array operations, not on their size. So maxima
+    are stored negated beside the minima, and one reduction serves both.
     """
 
     _LENGTH: Final = np.array([length for _, _, length in WINDOWS])
@@ -147,7 +148,7 @@ class BlockWindows(SlotArrays):
             steps: number of earlier steps of each slot, shape (n,).
             extreme: minima of the five signals, then their negated maxima, shape (n, 10).
             mean: means of the five signals, shape (n, 5).
-            out: statistics by signal and window (mean, minimum, maximum), shape (n, 5, 3, 3).
+            out: mean, minimum and maximum by signal and window, shape (n, 5 signals, 3 windows, 3).
         """
         width = mean.shape[1]
         complete, begun = np.divmod(steps[:, None], self._LENGTH)
@@ -178,7 +179,7 @@ class BlockWindows(SlotArrays):
 
 
 class FeatureWindows(SlotArrays):
-    """The windows of all flows, from which their features come."""
+    """The last steps of all flows, from which their features are computed."""
 
     _steps = column(np.int64)
 
@@ -244,7 +245,9 @@ class FeatureWindows(SlotArrays):
 
 
 def scale(raw: Floats, references: Floats) -> Float32s:
-    """Scale raw features, shape (n, 55), to order 1, as `FEATURES` says."""
+    """Scale raw features, shape (n, 55), to order 1 by the formula of this module. `references`, shape (n,
+    5), comes from `FeatureWindows.push_raw`.
+    """
     ratio = raw / (references[:, _REFERENCE_OF] * _UNIT) + _FLOOR
     scaled = (np.log2(ratio) + _OFFSET) * _GAIN
     scaled[:, _IDENTITY] = raw[:, _IDENTITY] / ARMS_MAX

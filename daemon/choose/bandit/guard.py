@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guard over LinUCB: a baseline's arm runs until the rewards show that another arm is better.
 
-This is a conservative bandit (Wu et al., ICML 2016) with a baseline that knows the path. A flow leaves the
-baseline's arm if another arm's lower bound exceeds the upper bound of the baseline's arm. To learn more, the
-flow may try the arm that LinUCB prefers (Algorithm 1, lines 14 and 15). All trials of a destination prefix
-take a small share of its flows' time, so trials that fail cost no more than that.
+This is a conservative bandit (Wu et al., ICML 2016) whose baseline is a policy that knows the path. A flow
+leaves the baseline's arm if another arm's lower bound exceeds the upper bound of the baseline's arm. To learn
+more, the flow may try the arm that LinUCB prefers (Mutant, Algorithm 1, lines 14 and 15). All trials of a
+destination prefix take a small share of its flows' time, so trials that fail cost no more than that.
 
-The baseline may forbid another arm, for example while it probes the path. Then the baseline's arm runs.
+The baseline may forbid other arms, for example while it probes the path. Then its own arm runs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.slots import SlotArrays, column
 
 TRIAL: Final = 3
-"""Number of decisions in a trial. The first one meets the queue of the earlier arm, and teaches nothing. A
-prefix can save up for one trial at most.
+"""Number of decisions for which a trial of another arm lasts. The first decision meets the queue of the
+earlier arm, and teaches nothing. The flows of a prefix can save up for one trial at most.
 """
 AWAY_NS: Final = 10_000_000_000
-"""Longest silence in which a flow still saves up for trials, in ns."""
+"""Longest time between two decisions of a flow, in ns, that counts when the flow saves up for trials."""
 
 
 class Baseline(NamedTuple):
-    """The arms that the baseline would run on n flows; each array has the shape (n,)."""
+    """The baseline's arms for n flows; each array has the shape (n,). The baseline is a policy whose arms run
+    unless rewards speak for others.
+    """
 
     arms: ArmIds
     free: Bools
@@ -43,12 +45,13 @@ class Choice(NamedTuple):
 
 
 class Guard(SlotArrays):
-    """The state of the guard for each flow.
+    """The state of the guard for each flow. The guard lets a baseline's arm run, unless the interval of
+    another arm's expected reward lies above the interval of the baseline's arm.
 
     Args:
-        bound: half the width of an interval, as a multiple of LinUCB's sqrt(z' A^-1 z). It is twice the
+        bound: half the width of such an interval, as a multiple of LinUCB's sqrt(z' A^-1 z). It is twice the
             standard deviation of a normalised reward.
-        share: largest share of the flows' time that trials may take.
+        share: largest share of the flows' time that trials of other arms may take.
     """
 
     _baseline = column(np.intp, initial=-1)
@@ -56,11 +59,11 @@ class Guard(SlotArrays):
     _last_ns = column(np.int64)
     """Time of the last decision."""
     _left = column(np.int64)
-    """Decisions of the trial under way that are left."""
+    """Number of decisions that the trial under way still lasts."""
     _departed = column(np.bool_)
     """Whether another arm than the baseline's runs."""
     _trial = column(np.intp)
-    """The column that the trial tries."""
+    """The column of the arm that the trial tries."""
 
     def __init__(self, bound: float, share: float) -> None:
         super().__init__()
@@ -69,7 +72,9 @@ class Guard(SlotArrays):
         """Time that a prefix's flows may still spend on trials, by the prefix's row."""
 
     def moved(self, slots: Slots, baseline: Indices, free: Bools) -> Bools:
-        """True where the baseline has changed its arm or its freedom since the last decision, shape (n,)."""
+        """True where the baseline's arm has changed since the last decision, or the freedom to run another
+        arm, shape (n,).
+        """
         moved: Bools = (self._baseline[slots] != baseline) | (self._free[slots] != free)
         return moved
 
@@ -93,9 +98,9 @@ class Guard(SlotArrays):
             mean: expected reward of each arm, shape (n, arms).
             width: LinUCB's sqrt(z' A^-1 z), shape (n, arms).
             in_pool: whether each arm is in the flow's pool, shape (n, arms).
-            baseline: the baseline's arm as a column, shape (n,).
-            free: whether another arm may run, shape (n,).
-            time_ns: time of each flow's record, shape (n,).
+            baseline: column of the baseline's arm, shape (n,).
+            free: whether the baseline lets another arm run, shape (n,).
+            time_ns: time of each flow's record, CLOCK_MONOTONIC, shape (n,).
             hold_ns: time for which each decision will last, shape (n,).
         """
         rows = np.arange(len(slots))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy `mutant`: LinUCB over the rule, so that it learns to be better and never has to be worse.
+"""The policy `mutant`: LinUCB over the rule, the default policy. The policy can learn to be better than the
+rule, and never has to be worse.
 
 The rule's arm runs until the rewards of flows to the same destination prefix prove that another arm is
 better. Now and then another arm also runs as a trial, so that its reward becomes known (`bandit.guard`).
@@ -20,12 +21,14 @@ from ltp_switcher.daemon.datapath import RecordArray
 
 
 class GuardedChooser(Chooser):
-    """The rule and the bandit. Both see the same steps."""
+    """Chooses by the rule, the default policy, and by the bandit that may overrule it. Both see the same
+    steps.
+    """
 
     keeps_arms = learns_from_teams = True
     needed_step_s = RuleChooser.needed_step_s
-    """The step that the rule needs, in seconds. With other steps the rule would measure at other times, and
-    choose other arms.
+    """The longest step that serves the rule, in seconds. With other steps the rule would measure at other
+    times, and choose other arms.
     """
 
     def __init__(self, rule: RuleChooser, agent: MutantAgent) -> None:
@@ -34,11 +37,11 @@ class GuardedChooser(Chooser):
         self.reasons: Sequence[str] = (*rule.reasons, *agent.guarded_reasons)
 
     def free(self, slots: Slots) -> Bools:
-        """True where the rule neither probes nor tests, shape (n,)."""
+        """True where the rule neither probes nor tests the path, shape (n,)."""
         return self._rule.free(slots)
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
-        """True where the rule wants a queue emptied, shape (n,)."""
+        """True where the rule wants the flow's queue emptied, shape (n,)."""
         return self._rule.drains(slots, records)
 
     def asks(self, slots: Slots) -> Bools:
@@ -46,11 +49,15 @@ class GuardedChooser(Chooser):
         return self._rule.asks(slots)
 
     def starved(self, slots: Slots) -> Bools:
-        """True where the rule's self-check barred an arm since the last call, shape (n,)."""
+        """True where the rule has barred an arm since the last call, because the arm earned too little, shape
+        (n,).
+        """
         return self._rule.starved(slots)
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """True where the rule wanted the learned arm to begin anew since the last call, shape (n,)."""
+        """True where the rule has wanted the learned arm, LTP, to forget the flow since the last call, shape
+        (n,).
+        """
         return self._rule.begins_anew(slots)
 
     @property
@@ -59,7 +66,9 @@ class GuardedChooser(Chooser):
         return self._agent.pool
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Choose among these arms. Raises `InvalidValueError` if this machine lacks one of them."""
+        """Choose among these arms. Raises `InvalidValueError` if the pool is empty, or if this machine lacks
+        an arm.
+        """
         self._agent.set_pool(arms, slots)
         self._rule.set_pool(arms, slots)
 
@@ -74,16 +83,22 @@ class GuardedChooser(Chooser):
         self._agent.close(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> StepResult:
-        """Choose the arm of every flow of a step. Only the agent learns from the arms of team selection."""
+        """Choose the arm of every flow of a step. Only the bandit learns from arms that flows try for team
+        selection.
+        """
         arms = self._rule.step(slots, records, given).arms
         return self._agent.step(slots, records, given, Baseline(arms, self._rule.free(slots)))
 
     def together(self, slots: Slots) -> Indices | None:
-        """The player of each flow, as the rule sees it, whatever arms the flows run."""
+        """The player of each flow, shape (n,). Flows of one player share a bottleneck, as far as the rule can
+        tell.
+        """
         return self._rule.together(slots)
 
     def starts(self) -> dict[str, int]:
-        """The starting arms of the prefixes that the rule has probed since the last call."""
+        """The arms on which new flows should begin, for each prefix that the rule has probed since the last
+        call.
+        """
         return self._rule.starts()
 
     def reason(self, slots: Slots) -> Reasons:
@@ -96,7 +111,7 @@ class GuardedChooser(Chooser):
         )
 
     def path(self, slots: Slots) -> Told | None:
-        """The rule's knowledge of the flows' paths."""
+        """The numbers that the rule has measured on the flows' paths."""
         return self._rule.path(slots)
 
     def estimates(self, slot: int) -> Sequence[Estimate]:

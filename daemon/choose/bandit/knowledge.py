@@ -2,8 +2,8 @@
 """The knowledge that flows share. LinUCB's A and b are sums, so the sums of several flows can be added.
 
 There are three levels: the destination prefix, all flows, and the encoder's training data. A new flow starts
-from the sum of the levels. Each level counts for a limited number of updates, so that the flow's own
-experience can outvote it.
+from the sum of the levels. Each level counts for a limited number of updates, so that the flow's own rewards
+can outvote it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _EVERYONE: Final = 0
 
 @dataclass(frozen=True)
 class Sums:
-    """LinUCB's sums without a ridge: A, shape (arms, dim, dim); b, shape (arms, dim); updates, shape
-    (arms,).
+    """LinUCB's sums without the ridge: A, shape (arms, dim, dim), and b, shape (arms, dim). `counts` has the
+    number of updates of each arm, shape (arms,).
     """
 
     A: Floats
@@ -33,7 +33,7 @@ class Sums:
     counts: Floats
 
     def capped(self, cap: float) -> Sums:
-        """The same estimates, with the certainty of at most `cap` updates of each arm."""
+        """Return the same estimates with less certainty: each arm counts for at most `cap` updates."""
         share = cap / np.maximum(self.counts, max(cap, 1e-9))
         return Sums(self.A * share[:, None, None], self.b * share[:, None], self.counts * share)
 
@@ -43,12 +43,12 @@ class Sums:
 
 
 class Knowledge(SlotArrays):
-    """The levels of knowledge above a single flow.
+    """LinUCB's sums of the levels above a single flow.
 
     Row 0 is for all flows together, and every other row is for a destination prefix.
 
     Args:
-        trained: sums over the encoder's training data.
+        trained: sums over the encoder's training data, a third level.
         trained_cap, global_cap, prefix_cap: largest number of updates of an arm for which each level may
             count.
         prefixes_max: largest number of prefixes in memory. The prefix that was unused for longest is
@@ -59,7 +59,7 @@ class Knowledge(SlotArrays):
     _b = column(np.float64, "n_arms", "dim")
     _counts = column(np.float64, "n_arms")
     _open = column(np.int64)
-    """Flows that are open."""
+    """Number of open flows to each row's prefix."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Knowledge(SlotArrays):
         self.grow(_EVERYONE + 1)
 
     def open(self, prefix: str) -> int:
-        """Count a new flow to `prefix`, and return the prefix's row."""
+        """Note that a flow to `prefix` has begun, and return the prefix's row."""
         row = self._rows.get(prefix)
         if row is None:
             row = self._admit(prefix)
@@ -87,7 +87,7 @@ class Knowledge(SlotArrays):
         return row
 
     def close(self, rows: Slots) -> None:
-        """Count the end of one flow to the prefix of each row. A row may appear more than once."""
+        """Note that one flow to the prefix of each row has ended. A row may appear more than once."""
         np.subtract.at(self._open, rows, 1)
 
     def start(self, row: int) -> Sums:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disjoint LinUCB for all flows and arms at once (Li et al. 2010; Mutant §5.1, Algorithm 1).
 
-Each pair of flow and arm has A = sum z z', including the flow's start, b = sum r z, and theta = A^-1 b. The
-formula of Sherman and Morrison updates A^-1. Rounding errors add up over millions of updates, so each pair's
-A is inverted afresh after every `REINVERT_EVERY` updates. Pairs start at different points of that cycle, so
-that the inversions spread over the steps.
+Each pair of flow and arm has A = sum z z', b = sum r z and theta = A^-1 b, for contexts z and rewards r. The
+sums include the knowledge with which the flow started. The formula of Sherman and Morrison updates A^-1.
+Rounding errors add up over millions of updates, so each pair's A is inverted afresh after every
+`REINVERT_EVERY` updates. Pairs start at different points of that cycle, so that the inversions spread over
+the steps.
 
 With discount < 1 the past of all arms of a flow fades whenever the flow learns (D-LinUCB, Russac et al.
 2019): A and b shrink by this factor. So an arm that was not tried for long becomes uncertain again, and worth
-another look. For arms that were not tried, the factor is kept as a scalar, `_faded`, until they are. The
-ridge fades, too, and is restored when half of it has gone.
+another trial. Until such an arm is tried, a scalar, `_faded`, keeps its factor. The ridge fades, too, and is
+restored when half of it has gone.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ REINVERT_EVERY: Final = 128
 
 
 class LinUCB(SlotArrays):
-    """Linear models of every arm, for each flow.
+    """A linear model of the reward of every arm, for each flow.
 
     Args:
         n_arms: number of arms.
         dim: length of a context z.
         ridge: lambda, the precision for an arm about which nothing is known.
-        discount: factor on the past of a row's arms at each of the row's updates, in (0, 1].
+        discount: factor by which the past of all arms of a flow shrinks at each update of the flow, in (0,
+            1].
     """
 
     _A = column(np.float64, "n_arms", "dim", "dim")
@@ -42,7 +44,7 @@ class LinUCB(SlotArrays):
     _faded = column(np.float64, "n_arms", initial=1.0)
     _ridge_left = column(np.float64, "n_arms", initial=1.0)
     _since = column(np.int64, "n_arms")
-    """Updates since the last inversion, from a start that differs from pair to pair."""
+    """Number of updates since the last inversion. It starts at a value that differs from pair to pair."""
 
     def __init__(self, n_arms: int, dim: int, ridge: float = 1.0, discount: float = 1.0) -> None:
         self.n_arms = n_arms
@@ -63,8 +65,8 @@ class LinUCB(SlotArrays):
 
         Args:
             slots: slots of the flows, shape (n,).
-            A: sums of z z' without the ridge, shape (n, arms, dim, dim).
-            b: sums of r z, shape (n, arms, dim).
+            A: sums of z z' over contexts z, without the ridge, shape (n, arms, dim, dim).
+            b: sums of r z over rewards r, shape (n, arms, dim).
             counts: number of updates in A, shape (n, arms).
         """
         self.reset(slots)
@@ -83,7 +85,9 @@ class LinUCB(SlotArrays):
         return np.asarray((self._theta[slots] @ z[:, :, None])[..., 0])
 
     def widths(self, slots: Slots, z: Floats) -> Floats:
-        """The LinUCB bonus of every arm without alpha, sqrt(z' A^-1 z), shape (n, arms)."""
+        """The width of every arm's interval, sqrt(z' A^-1 z), shape (n, arms). LinUCB's bonus is alpha times
+        this width.
+        """
         reach = self._inverse[slots] @ z[:, None, :, None]
         squared: Floats = (reach[..., 0] * z[:, None, :]).sum(axis=-1) / self._faded[slots]
         # The width is largest where nothing is known: there A is the ridge alone.
@@ -122,8 +126,8 @@ class LinUCB(SlotArrays):
             self._reinvert(slots[due], columns[due])
 
     def widen(self, slots: Slots, keep: float) -> None:
-        """Keep the estimates, but only a share `keep` in (0, 1] of their certainty, because the path has
-        changed.
+        """Keep a share `keep` in (0, 1] of the certainty of these flows' estimates, because the path has
+        changed. The estimates themselves stay.
         """
         self._faded[slots] *= keep
 

@@ -2,9 +2,9 @@
 """Makes the encoder's training data from recordings: `python -m ltp_switcher.daemon.choose.bandit.replay`.
 
 A recording passes through the same features, credit and normaliser as live flows. The target of step t is the
-bandit's own question: how well does the arm chosen now do until the decision ends? The target is Eq. 1,
-normalised, over the samples that were sent under that arm while the decision is in force. A decision lasts
-for the longer one of the settings hold_ms and hold_rtts.
+bandit's own question: how well does the arm chosen now do until the decision ends? The target is Mutant Eq.
+1, normalised, over the samples that were sent under that arm while the decision is in force. A decision lasts
+for the longer one of two times, the settings learning.hold_ms and learning.hold_rtts.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def replay(records: NDArray[np.void], chosen: ArmIds, config: LearningSection) -
     Args:
         records: `RECORD_DTYPE`, shape (steps,), of one flow in the order of time.
         chosen: the arm chosen after each step, shape (steps,).
-        config: settings for the length of a decision, zeta, kappa and ADWIN.
+        config: settings for the length of a decision, for the reward (zeta, kappa) and for ADWIN.
 
     Returns:
         inputs: the encoder's inputs, float32, shape (steps, 75). arm: the arm whose reward is the target,
-        uint8, shape (steps,). reward: the target, float32, shape (steps,); NaN where unknown. fresh: true
-        where the arm was chosen anew in this step, bool, shape (steps,).
+            uint8, shape (steps,). reward: the target, float32, shape (steps,); NaN where unknown. fresh: true
+            where the arm was chosen anew in this step, bool, shape (steps,).
     """
     steps = len(records)
     windows = FeatureWindows()
@@ -108,7 +108,7 @@ def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: Le
 
 
 def replay_file(path: Path, config: LearningSection) -> dict[str, np.ndarray]:
-    """Apply `replay` to the one flow of a recording.
+    """Apply `replay` to the flow of a recording.
 
     Raises:
         ArtifactError: the file is not a recording, or has several flows.

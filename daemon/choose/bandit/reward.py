@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation of Mutant's reward (§5.1): Eq. 1 with throughput over thr_max and RTT over d_min.
+"""Normalisation of Mutant's reward (§5.1): Mutant Eq. 1 with throughput over thr_max and RTT over d_min.
 
 R_max is Eq. 1 without loss, thr_max^kappa / d_min, as the paper's text says. Line 17 of Algorithm 1 drops
-kappa, and would leave a unit behind. So R / R_max has no unit, lies in 0..1, and is comparable between paths
-of 0.1 Mbit/s and of 10 Gbit/s.
+kappa, and would leave a unit behind. With kappa, R / R_max has no unit, lies in 0..1, and is comparable
+between paths of 0.1 Mbit/s and of 10 Gbit/s.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from ltp_switcher.slots import SlotArrays, column
 def normalised(
     seen: Performance, throughput_max_Bps: Floats, rtt_min_us: Floats, zeta: float, kappa: float
 ) -> Floats:
-    """R / R_max, clipped to 0..1; 0 without a measurement. All arrays have the shape (n,).
+    """The reward as a share of R_max, clipped to 0..1; 0 without a measurement. All arrays have the shape
+    (n,).
 
     Args:
         seen: throughput, RTT and loss over the time that is judged.
-        throughput_max_Bps: thr_max; 0 before the first measurement.
-        rtt_min_us: d_min; inf before the first measurement.
-        zeta: weight of loss.
+        throughput_max_Bps: thr_max, the largest throughput of late; 0 before the first measurement.
+        rtt_min_us: d_min, the least RTT of late; inf before the first measurement.
+        zeta: weight of loss, Mutant Eq. 1.
         kappa: weight of throughput against delay.
     """
     top_Bps = np.where(throughput_max_Bps > 0, throughput_max_Bps, 1.0)
@@ -46,22 +47,23 @@ class _Streams(AdwinBank):
 
 
 class RewardNormaliser(SlotArrays):
-    """Largest throughput and least delay (thr_max, d_min) of every flow, by ADWIN per flow and arm.
+    """Largest throughput (thr_max) and least delay (d_min) of every flow, as Mutant §5.1 needs them. Each
+    pair of flow and arm has two ADWIN windows.
 
-    Between changes thr_max and d_min are running extremes (Algorithm 1 line 13). ADWIN may find a change in
-    the throughput or the RTT of a flow under an arm. Then thr_max and d_min are computed anew from the
-    windows of all arms of the flow that ran within `stale_s`. So an arm that filled the queue cannot pass off
-    its RTT as the path's, because the other arms' windows count, too. An arm that has not run for long knows
-    only the old path.
+    Between changes thr_max and d_min are running extremes (Mutant, Algorithm 1, line 13). ADWIN may find a
+    change in the throughput or the RTT of a flow under an arm. Then thr_max and d_min are computed anew from
+    the windows of all arms that the flow ran within `stale_s`. An arm that filled the queue cannot pass off
+    its RTT as the path's, because the other arms' windows count, too. An arm that has not run for long is
+    left out, because its windows show the old path.
 
-    ADWIN's test has a term for values of unit range. The streams are therefore log2 of the throughput and
-    -log2 of the RTT, so a doubling is 1 at any scale.
+    ADWIN's test has a term for values of unit range. So its inputs are log2 of the throughput and -log2 of
+    the RTT, and a doubling is 1 at any scale.
     """
 
     throughput_max_Bps = column(np.float64)  # noqa: N815 - B is bytes
     rtt_min_us = column(np.float64, initial=np.inf)
     _pair = column(np.intp, ARMS_MAX + 1, initial=-1)
-    """The pair of streams of each arm, assigned at first use; -1 before that."""
+    """Index of each arm's pair of ADWIN streams, assigned when the arm first runs; -1 before that."""
 
     def __init__(self, config: LearningSection) -> None:
         super().__init__()
@@ -70,7 +72,7 @@ class RewardNormaliser(SlotArrays):
         self._free: list[int] = []
 
     def reset(self, slots: Slots) -> None:
-        """Start these slots anew, and free their streams."""
+        """Start these slots anew, and free their ADWIN streams."""
         pairs = self._pair[slots[slots < self.capacity]]
         self._free.extend(pairs[pairs >= 0].tolist())
         super().reset(slots)
@@ -91,8 +93,9 @@ class RewardNormaliser(SlotArrays):
             arms: id of each flow's active arm, shape (n,).
             throughput_Bps: throughput of each flow, above 0, shape (n,).
             rtt_us: RTT of each flow, above 0, shape (n,).
-            time_ns: time of each record, shape (n,).
-            least_rtt_us: upper bound on d_min, whatever the windows hold, shape (n,); None for no bound.
+            time_ns: time of each record, CLOCK_MONOTONIC, shape (n,).
+            least_rtt_us: upper bound on d_min, in µs, shape (n,); None for no bound. It holds whatever the
+                windows show.
 
         Returns:
             True where the path changed, and thr_max and d_min were taken anew, shape (n,).
@@ -113,7 +116,9 @@ class RewardNormaliser(SlotArrays):
         return changed
 
     def observe(self, slots: Slots, seen: Measurement, time_ns: Ints) -> Bools:
-        """Add one step's valid measurements, shape (n,). Returns true where the path changed, shape (n,)."""
+        """Add one step's measurements, as far as they are valid. Returns true where the path changed, shape
+        (n,).
+        """
         changed = np.zeros(len(slots), np.bool_)
         at = np.flatnonzero(seen.valid)
         if at.size:
@@ -128,7 +133,7 @@ class RewardNormaliser(SlotArrays):
         return changed
 
     def normalise(self, slots: Slots, seen: Performance) -> Floats:
-        """The reward of each slot's flow, shape (n,); see `normalised`."""
+        """The normalised reward of each slot's flow, shape (n,); see `normalised`."""
         tops = self.throughput_max_Bps[slots], self.rtt_min_us[slots]
         return normalised(seen, *tops, self.config.zeta, self.config.kappa)
 

@@ -16,14 +16,16 @@ from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.slots import SlotArrays, column
 
 DWELLS: Final = (20, 40, 80, 160)
-"""Numbers of steps for which data sets hold an arm, from the shortest decision to much of the long window."""
+"""Numbers of steps for which an arm is held when data sets are recorded. They go from the shortest decision
+to a sixth of the longest feature window, 1000 steps.
+"""
 
 
 class RandomChooser(Chooser, SlotArrays):
-    """Draws arms of the pool at random. Each is held for a number of steps drawn from `dwells`.
+    """Draws arms of the pool at random, and holds each for a number of steps drawn from `dwells`.
 
-    With `dwells` (1,) this is the baseline "random". With `DWELLS` it explores for data sets, which must show
-    every arm both settling and settled.
+    With `dwells` (1,) this is the baseline "random". With `DWELLS` it makes data sets for training, which
+    must show every arm both right after a switch and once it has settled.
     """
 
     needed_step_s = 0.0
@@ -45,7 +47,7 @@ class RandomChooser(Chooser, SlotArrays):
         self.reset(slots)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows and the pools of their own."""
+        """Forget flows that have ended, and the pools that were set for these flows alone."""
         for slot in slots.tolist():
             self._pools.pop(slot, None)
 
@@ -65,7 +67,9 @@ class RandomChooser(Chooser, SlotArrays):
         return Draw(self._arm[slots], unknown, over)
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Draw from these arms. The flows concerned draw at their next step."""
+        """Draw from these arms, for the flows `slots` or, if `slots` is None, for all. These flows draw anew
+        at their next step.
+        """
         if slots is None:
             self._pool = np.array(arms, np.uint8)
             self._pools.clear()
@@ -82,7 +86,9 @@ class RandomChooser(Chooser, SlotArrays):
 
 
 class KeepChooser(Chooser, SlotArrays):
-    """Keeps every flow on the arm on which it began, and returns it there after a fallback."""
+    """Keeps every flow on the arm on which it began. A flow that ran the fallback arm meanwhile returns to
+    its first arm.
+    """
 
     needed_step_s = inf
     reasons = ("the flow began with it, and keeps it",)
@@ -112,7 +118,7 @@ class KeepChooser(Chooser, SlotArrays):
         return Draw(arms, unknown, np.zeros(slots.shape, np.bool_))
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Keep the pool only to show it, because nothing is chosen."""
+        """Keep the pool only to show it, because this chooser chooses nothing."""
         if slots is None:
             self._pool = tuple(arms)
 

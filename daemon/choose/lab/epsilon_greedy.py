@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ε-greedy, a baseline: it runs the arm with the largest mean reward so far, and at times a random arm.
 
-Each flow learns for itself. An arm stays for some looks at the path. The arm's reward is the mean of the
-later looks, because the first looks show the queue of the earlier arm. At first each arm gets one stay.
+Each flow learns for itself. A stay is a number of looks at the path for which a flow keeps an arm. A look
+sums up at least 0.25 s and two round trips. The arm's reward is the mean of the later looks, because the
+first looks show the queue of the earlier arm. At first each arm gets one stay.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from ltp_switcher.slots import SlotArrays, column
 EPSILON: Final = 0.1
 STAY_LOOKS: Final = 6
 SETTLE_LOOKS: Final = 2
-"""Number of first looks of a stay that do not count."""
+"""Number of looks at the beginning of an arm's stay whose rewards do not count."""
 ARMS_MAX: Final = 32
 _GREEDY, _EXPLORED = range(2)
 
 
 class EpsilonGreedyChooser(Chooser, SlotArrays):
-    """ε-greedy for all flows of a step at once.
+    """ε-greedy for all flows of a step at once. A flow keeps an arm for a stay of `STAY_LOOKS` looks at the
+    path.
 
     Args:
         pool: ids of the arms.
         epsilon: probability of a random arm at the end of a stay.
         zeta: weight of loss in the reward, Mutant Eq. 1.
         kappa: weight of throughput in the reward.
-        seed: seed of the draws of explored arms.
+        seed: seed of the random draws.
     """
 
     needed_step_s = 0.05
@@ -46,10 +48,10 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
 
     _arm = column(np.uint8)
     _left = column(np.int64)
-    """Looks until the stay ends."""
+    """Number of looks until the stay ends."""
     _code = column(np.intp)
     _sum = column(np.float64, ARMS_MAX)
-    """Rewards of each arm, summed and counted."""
+    """Sum of each arm's rewards; `_count` has their number."""
     _count = column(np.float64, ARMS_MAX)
 
     def __init__(
@@ -93,7 +95,7 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
             self._pools.pop(slot, None)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """Count the looks that have ended, and choose for the flows whose stay has ended."""
+        """Count the looks that have ended, and choose an arm for the flows whose stays have ended."""
         seen, idle, draining = read(records)
         over = self._looks.take(slots, seen, idle, draining)
         if over.any():
@@ -122,7 +124,7 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
             self._left[slot] = STAY_LOOKS
 
     def mean(self, slot: int, arm: int) -> float:
-        """The mean reward of an arm for a flow; infinite before its first stay."""
+        """The mean reward of an arm for a flow; infinite before a look at the arm counts."""
         count = float(self._count[slot, arm])
         return float(self._sum[slot, arm]) / count if count else np.inf
 

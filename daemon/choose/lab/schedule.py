@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chooser for experiments that follows a schedule: the arm to run from each second of a flow's life on."""
+"""A chooser for experiments. It follows a schedule of arms, each with the second of a flow's life at which it
+begins.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def parse_schedule(field: str, entries: Sequence[str]) -> list[tuple[str, float]
 
 
 class ScheduleChooser(Chooser, SlotArrays):
-    """Runs the arms of a schedule on every flow. Each arm begins at its second of the flow's measured life.
+    """Runs the arms of a schedule on every flow. An arm begins at its second of the flow's life, as far as
+    records show it.
 
     Args:
         entries: the schedule, in the form that `parse_schedule` takes.
@@ -72,7 +75,7 @@ class ScheduleChooser(Chooser, SlotArrays):
         self.reset(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """The arms that the schedule has at the records' times."""
+        """The arms that the schedule has for the flows at the times of their records."""
         now_ns = records["time_ns"].astype(np.int64)
         began_ns = self._began_ns[slots]
         began_ns = np.where(began_ns == 0, now_ns - records["interval_ns"].astype(np.int64), began_ns)

@@ -19,12 +19,15 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
 CONSTANT: Final = 0.1
-"""Largest relative distance from the first look at which looks count as constant."""
+"""The RTT counts as constant while the lowest RTT of each look differs from the first look's by at most this
+share.
+"""
 
 
 class FloorMoves(SlotArrays):
-    """The time for which the looks' lowest RTT has been high, by player. A look is the time that is summed
-    up.
+    """The time for which the lowest RTT of each look has been high, by player.
+
+    A player is the flows that share a bottleneck. A look is the time over which measurements are summed up.
 
     Args:
         settings: the rule's thresholds.
@@ -33,7 +36,7 @@ class FloorMoves(SlotArrays):
     _raised_ns = column(np.int64)
     """Time from which on the RTT is high and constant, CLOCK_MONOTONIC; 0 while it is not."""
     _raised_us = column(np.float64)
-    """Lowest RTT of the first look at which it was high and constant, µs."""
+    """Lowest RTT of the look at which the RTT began to be high and constant, µs."""
     _queued_ns = column(np.int64)
     """Time from which on the RTT is high, CLOCK_MONOTONIC; 0 while it is not."""
 

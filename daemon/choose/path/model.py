@@ -20,7 +20,7 @@ from ltp_switcher.daemon.choose.path.looks import Look
 from ltp_switcher.slots import SlotArrays, column
 
 MEMORY: Final = 8
-"""Number of looks over which a number is a mean."""
+"""Number of looks over which each number of a path is averaged."""
 CONFIRMS: Final = 1.05
 """A look shows the propagation RTT if its lowest RTT is at most this multiple of the path's lowest RTT."""
 BEHIND_QUEUE: Final = 1.1
@@ -28,7 +28,7 @@ BEHIND_QUEUE: Final = 1.1
 lowest RTT.
 """
 PACKETS_LEAST: Final = 20.0
-"""Least number of packets in a look for which their lost share counts."""
+"""Least number of packets in a look for which the share of lost packets counts."""
 
 
 def tell(look: Look) -> Floats:
@@ -83,24 +83,27 @@ def fold(count: Floats, mean: Floats, spread2: Floats, told: Floats) -> tuple[Fl
 
 
 class PathModel(SlotArrays):
-    """The numbers of the paths of all players; 256 bytes for each."""
+    """The eight numbers (`Number`) that describe the path of each player; 256 bytes for a player.
+
+    A player is the flows that share a bottleneck. A look is the time over which measurements are summed up.
+    """
 
     _count = column(np.float64, len(Number))
-    """Looks that have told each number."""
+    """Number of looks that have observed each number."""
     _mean = column(np.float64, len(Number))
     _spread2 = column(np.float64, len(Number))
     _seen_ns = column(np.float64, len(Number))
-    """End of the last look that told the number, CLOCK_MONOTONIC."""
+    """End of the last look that observed the number, CLOCK_MONOTONIC."""
 
     def look(self, slots: Slots, look: Look, now_ns: Floats) -> None:
-        """Take in the looks of these players that end now. `now_ns` has the shape (n,)."""
+        """Take in the looks of n players that end at `now_ns`, CLOCK_MONOTONIC, shape (n,)."""
         told = tell(look)
         folded = fold(self._count[slots], self._mean[slots], self._spread2[slots], told)
         self._count[slots], self._mean[slots], self._spread2[slots] = folded
         self._seen_ns[slots] = np.where(np.isnan(told), self._seen_ns[slots], now_ns[:, np.newaxis])
 
     def numbers(self, slots: Slots, now_ns: int) -> Told:
-        """The observed numbers of the paths of these players."""
+        """The numbers of these players' paths, with their ages at `now_ns`, CLOCK_MONOTONIC."""
         count = self._count[slots]
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt(self._spread2[slots] / np.clip(count, 1.0, MEMORY))
@@ -113,7 +116,9 @@ class PathModel(SlotArrays):
         )
 
     def forget(self, slots: Slots) -> None:
-        """Forget the paths of these players, which have new ones now. The share of the application stays."""
+        """Forget the numbers of these players' paths, because the paths have changed. `Number.APPLICATION`
+        stays, because it does not describe the path.
+        """
         self._count[slots, : Number.APPLICATION] = 0.0
         self._mean[slots, : Number.APPLICATION] = 0.0
         self._spread2[slots, : Number.APPLICATION] = 0.0

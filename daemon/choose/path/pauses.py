@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how much of the time the application of a flow has nothing to send.
 
-The kernel's own mark, `FlowFlags.APP_LIMITED`, is set on the first packet after a pause alone. So pauses are
-read from time. Once all packets are acknowledged, the time until the next ACK is a pause, but for one round
-trip. On a path that stands still there are packets in flight, so its outages are no pauses.
+The kernel's own mark, `FlowFlags.APP_LIMITED`, is set only on the first packet after a pause. So pauses are
+read from the times of ACKs. If an ACK leaves no packet in flight, the time until the next ACK is a pause,
+less one round trip. An outage of the path is no pause, because packets are in flight.
 """
 
 from __future__ import annotations
@@ -17,18 +17,24 @@ from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.slots import SlotArrays, column
 
 SHORTEST_NS: Final = 100e6
-"""Shortest pause. Shorter times may be the wait for a step's end, after which a small window goes on."""
+"""Shortest pause, in ns. A flow with a small window may have nothing in flight for a moment and go on at
+once, but its next record comes only at the end of the step.
+"""
 MEMORY_NS: Final = 10e9
-"""Time constant of the share. A connection that was silent for long may carry a download next."""
+"""Time constant of the share of pauses, in ns. It is short, because a connection that was silent for long may
+carry a download next.
+"""
 
 
 class Pauses(SlotArrays):
-    """The pauses of all flows."""
+    """The pauses of all flows: times in which the application had nothing to send."""
 
     _empty = column(np.bool_)
     """Whether the last ACK left nothing in flight."""
     _paused_ns = column(np.float64)
-    """Time of pauses; it fades with `MEMORY_NS`, as the time in which they were seen does."""
+    """Time of pauses in ns. Old pauses fade with `MEMORY_NS`, and so does `_seen_ns`, the time in which they
+    were seen.
+    """
     _seen_ns = column(np.float64)
 
     def step(self, slots: Slots, records: RecordArray) -> None:
@@ -42,6 +48,6 @@ class Pauses(SlotArrays):
         self._empty[slots] = records["in_flight"] == 0
 
     def share(self, slots: Slots) -> Floats:
-        """The share of the last time in which the application paused, shape (n,)."""
+        """The share of the recent time in which the application paused, shape (n,)."""
         share: Floats = self._paused_ns[slots] / np.maximum(self._seen_ns[slots], 1.0)
         return share

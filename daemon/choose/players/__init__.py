@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Players: the flows that share a bottleneck get one common choice."""
+"""Players: the flows that share a bottleneck are one player, and get one common choice of arm."""

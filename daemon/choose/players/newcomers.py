@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Newcomers: flows that begin while siblings are open. Siblings are the flows that share a bottleneck.
 
-A newcomer joins siblings that fill their windows at once, because the newcomer gets its part of the rate.
-Other siblings do not fill their windows, like the connections of a web page, and have nothing to share.
-Beside such siblings the steady arm would begin with a few packets, and a short transfer would be over before
-its rate has grown. So the newcomer begins by itself there.
+If the siblings fill their windows, the newcomer joins them at once, because it gets its part of their rate.
+Other siblings, like the connections of a web page, do not fill their windows, and have nothing to share.
+Beside them the steady arm, LTP, would begin with a few packets, and a short transfer would be over before its
+rate has grown. So the newcomer begins with the probing arm, BBR, there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.slots import SlotArrays, column
 
 FILLED_S: Final = 1.0
-"""A sibling has to fill its window for this time, in seconds, to attract newcomers, and does so for as long.
+"""A flow attracts newcomers once it has filled its window for this time, in seconds. It goes on to attract
+newcomers for as long after it last filled its window.
 """
 
 
@@ -27,7 +28,8 @@ class _Players(SlotArrays):
 
 
 class Newcomers(SlotArrays):
-    """Tells which flows are young. A young flow does not join its siblings yet.
+    """Tells which flows are young. A young flow does not join its siblings yet, the other flows that share
+    its bottleneck. All flows that share a bottleneck are a player.
 
     Args:
         start_s: longest time for which a flow is young.
@@ -36,7 +38,7 @@ class Newcomers(SlotArrays):
     _old_ns = column(np.int64)
     """Time from which on a flow is no newcomer, CLOCK_MONOTONIC; 0 before its first record."""
     _spare_ns = column(np.int64)
-    """Time at which the flow last did not fill the window of the steady arm, CLOCK_MONOTONIC."""
+    """Time at which the flow last had room in its window, or did not run the steady arm, CLOCK_MONOTONIC."""
 
     def __init__(self, start_s: float) -> None:
         super().__init__()
@@ -44,7 +46,7 @@ class Newcomers(SlotArrays):
         self._players = _Players()
 
     def found(self, players: Slots) -> None:
-        """Take in new players."""
+        """Take in new players, by their numbers."""
         self._players.reset(players)
 
     def step(self, slots: Slots, players: Indices, began_ns: Floats, now_ns: Floats, fills: Bools) -> None:
@@ -55,7 +57,7 @@ class Newcomers(SlotArrays):
             players: the player of each flow.
             began_ns: start of the step, CLOCK_MONOTONIC; for a new flow, the start of the flow.
             now_ns: end of the step, CLOCK_MONOTONIC.
-            fills: True where the flow runs the steady arm, and has enough to send.
+            fills: True where the flow runs the steady arm, LTP, and has enough to send.
         """
         new = self._old_ns[slots] == 0
         if new.any():
@@ -68,6 +70,6 @@ class Newcomers(SlotArrays):
         self._players.filled_ns[players[filled]] = now_ns[filled]
 
     def young(self, slots: Slots, now_ns: Floats) -> Bools:
-        """True where a flow is still young at its time, shape (n,)."""
+        """True where a flow is still young at `now_ns`, CLOCK_MONOTONIC, shape (n,)."""
         found: Bools = now_ns < self._old_ns[slots]
         return found

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Siblings: the open flows to one destination prefix that share a bottleneck. Together they are one player.
 
-If flows decided each for itself, they would take their siblings for rivals. With κ = 2, Eq. 1 then pays the
-flow that takes everything. So a rule sees a player as if it were one flow. This flow has the packets of all
-its flows, and the lowest RTT of any. All flows of a player get the arm of its role at the same time, except
-young flows (`newcomers`).
+If each flow decided for itself, it would take its siblings for rivals. Mutant Eq. 1 with κ = 2 would then pay
+the flow that takes everything. So the rule sees a player as one flow, which has the packets of all the
+player's flows and the lowest RTT of any. All flows of a player get the arm of its role at the same time,
+except young flows (`newcomers`).
 
 Flows of a prefix count as siblings unless their RTTs show that they share no bottleneck. One queue delays all
 flows that pass it, so the mean RTTs of siblings agree in a look, the time over which the rule sums up. A flow
@@ -34,31 +34,35 @@ from ltp_switcher.daemon.choose.path.looks import (
 from ltp_switcher.slots import SlotArrays, column
 
 APART: Final = 1.25
-"""Largest ratio of the mean RTTs of two siblings, unless `APART_PKTS` allows more."""
+"""Largest ratio of the mean RTTs of two flows that share a bottleneck, unless `APART_PKTS` allows more."""
 APART_PKTS: Final = 10.0
-"""Largest difference between the mean RTTs of two siblings. It is counted in packets that the bottleneck
-sends during this difference.
+"""Largest difference between the mean RTTs of two flows that share a bottleneck, unless `APART` allows more.
+It is counted in packets that the bottleneck sends in this time.
 """
 SAMPLES_LEAST: Final = 3
-"""Least number of RTT samples with which the mean RTT of a look counts."""
+"""Least number of RTT samples in a look with which a flow's mean RTT counts."""
 MISFITS: Final = 4
-"""Difference between two numbers of looks: looks in which a flow has another RTT than its player, less looks
-with the player's RTT. At this difference the flow leaves its player.
+"""Number of looks with another RTT than the player's after which a flow leaves its player. A look with the
+player's RTT takes one off this count.
 """
 MOVES_MAX: Final = 2
-"""Number of moves after which a flow stays where it is."""
+"""Number of moves between players after which a flow stays with its player."""
 
 _SUMMED: Final = [RTT_SAMPLES, RTT_SUM, LOST_WITHOUT_QUEUE, BDP, SILENT_NS]
 _TOTALS: Final = [DELIVERED, LOST]
 
 
 class Folded(NamedTuple):
-    """A step of g players, in the form that a step of g flows would have."""
+    """A step of g players, in the form that a step of g flows would have. A player is the flows that share a
+    bottleneck.
+    """
 
     players: Indices
     """Numbers of the players, shape (g,)."""
     seen: Floats
-    """The fields that looks need, in the order of `looks.read`, shape (fields, g)."""
+    """The fields that looks need, in the order of `looks.read`, summed up or merged by player, shape (fields,
+    g).
+    """
     idle: Bools
     """True where no flow of the player had enough to send, shape (g,)."""
     draining: Bools
@@ -79,7 +83,9 @@ class _Players(SlotArrays):
 
 
 class Siblings(SlotArrays):
-    """The player of each flow. A player keeps its number from `open` to `close`, as a flow keeps its slot."""
+    """The player of each flow. A player is the flows of one destination prefix that share a bottleneck. It
+    keeps its number as long as it has flows, as a flow keeps its slot.
+    """
 
     player = column(np.intp)
     _totals = column(np.float64, 2, initial=np.nan)
@@ -123,7 +129,9 @@ class Siblings(SlotArrays):
         return np.array([len(self._flows[player]) == 1 for player in players.tolist()], np.bool_)
 
     def jain(self, players: Indices) -> Floats:
-        """Jain's index over the flows of each player in its last look, in the shape of `players`."""
+        """Jain's index of the packets that the flows of each player delivered in its last look, in the shape
+        of `players`.
+        """
         return self._players.jain[players]
 
     def mixed(self) -> Slots:
@@ -187,7 +195,7 @@ class Siblings(SlotArrays):
         return Folded(players, folded, np.bincount(at, ~idle) == 0, draining[first])
 
     def look(self, slots: Slots, ended: Indices, now_ns: Floats) -> Slots:
-        """End the looks of some players, and move flows whose RTTs differ to other players.
+        """End the looks of some players. A flow whose RTT differs from its player's moves to another player.
 
         Args:
             slots: slots of the step's flows, shape (n,).

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default policy runs three arms. The measured path chooses among them, and their rewards check it."""
+"""The default policy, the rule, runs three arms. It chooses among them by measurements of the path, and
+checks the choice by their rewards.
+"""

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests whether the queue of a path belongs to the player's own flows.
+"""Tests whether the queue of a path belongs to the player's own flows. A player is the flows that share a
+bottleneck.
 
-After a fall of the rate a learned arm may keep the queue full, because the arm compares its throughput with
-the largest one of the past. The high RTT then looks like a longer path, or like the queue of another flow. So
-the test lets the arm begin anew, with a window that empties the queue within a few round trips. If the RTT
-falls to the path's lowest, the queue was the player's own, and nothing else has changed.
+After a fall of the rate the steady arm, LTP, may keep the queue full, because LTP compares its throughput
+with the largest one of the past. The high RTT then looks like a longer path, or like the queue of another
+flow. So the test lets the arm begin anew, with a window that empties the queue within a few round trips. If
+the RTT falls to the path's lowest, the queue was the player's own, and nothing else has changed.
 
-If the queue belongs to another flow, the test costs the player some of its share of the rate. A longer path
-shows better without a test. So a test needs a rate that has fallen by much, or several flows to one prefix:
-with several flows, the probing arm would fill the queue, too. If the RTT is high and constant, a test also
-needs losses, because a full queue loses packets and a longer path does not.
+If the queue belongs to another flow, the test costs the player some of its share of the rate. If the path has
+become longer, the probing arm, BBR, shows it better than a test. So a test needs a rate that has fallen by
+much, or a player with several flows, with which BBR would fill the queue, too. If the RTT is high and
+constant, a test also needs losses, because a full queue loses packets and a longer path does not.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from ltp_switcher.daemon.choose.path.looks import Looks
 from ltp_switcher.slots import SlotArrays, column
 
 SHOW_RTTS: Final = 2.0
-"""Number of round trips on the empty path that show its RTT."""
+"""Number of round trips without a queue that show the RTT of the path."""
 SLOW: Final = 0.4
 """Below this share of the path's highest rate, the rate counts as fallen by much."""
 LATE_US: Final = 100_000.0
-"""Time in µs in which a window shrinks to its small size. It is two decisions of the arm, and each decision
-can halve the window.
+"""Time in µs that the steady arm needs to make its window small. It takes two decisions of the arm, and each
+of them can halve the window.
 """
 SHOWN: Final = 1.1
 """The queue is gone if the RTT is below this multiple of the path's lowest RTT."""
 
 
 class OwnQueue(SlotArrays):
-    """The tests under way, by player.
+    """The tests under way, by player. A player is the flows that share a bottleneck.
+
+    In a test the steady arm, LTP, begins anew with a small window. If the RTT falls, the queue was the
+    player's own.
 
     Args:
         rtt_step: the queue is the player's own if the lowest RTT of the test is at most this multiple of the
@@ -46,7 +50,7 @@ class OwnQueue(SlotArrays):
     _until_ns = column(np.int64)
     """End of the test under way, CLOCK_MONOTONIC; 0 without a test."""
     _lowest_us = column(np.float64, initial=np.inf)
-    """Lowest RTT of the test so far."""
+    """Lowest RTT of the test so far, µs."""
     _shown_us = column(np.float64)
     """An RTT below this value ends the test early, µs."""
     _constant = column(np.bool_)
@@ -88,7 +92,8 @@ class OwnQueue(SlotArrays):
         Args:
             slots: players.
             constant: whether the RTT is constant.
-            least_us: present RTT. After the window has become small, the queue needs this time to empty.
+            least_us: lowest RTT of the last look. After the window has become small, the queue needs this
+                time to empty.
             floor_us: lowest RTT of the path.
             now_ns: CLOCK_MONOTONIC.
         """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule's memory of destination prefixes: the next flow to a prefix knows the findings of the last one.
+"""The rule's memory of destination prefixes: the next flow to a prefix profits from the findings of the last
+one.
 
 The memory outlives the daemon. On disk its times are Unix times, because CLOCK_MONOTONIC begins anew when the
-machine boots. So ages grow even while no daemon runs.
+machine boots. So the findings grow old even while no daemon runs.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import numpy as np
 from ltp_switcher.errors import ArtifactError
 
 PREFIXES_MAX: Final = 65_536
-"""Largest number of prefixes in memory. The prefix that was learned first is forgotten first."""
+"""Largest number of prefixes in memory. The prefix that was learned longest ago is forgotten first."""
 _FIELDS: Final = [("value", np.float64), ("learned_ns", np.int64)]
 
 
 class Prefixes:
-    """A memory with one number for each destination prefix. A number counts for a limited time.
+    """A memory with one number for each destination prefix. A number is valid for a limited time.
 
     Args:
-        memory_s: time for which a number counts, s.
+        memory_s: time for which a number is valid, s.
     """
 
     def __init__(self, memory_s: float) -> None:
@@ -32,7 +33,7 @@ class Prefixes:
         """Number of each prefix, and the time when it was learned, CLOCK_MONOTONIC in ns (oldest first)."""
 
     def learn(self, prefix: str, value: float, now_ns: int) -> None:
-        """Remember this number for the prefix, from now on."""
+        """Remember the number `value` for the prefix, from `now_ns` on, CLOCK_MONOTONIC."""
         self._known.pop(prefix, None)
         self._known[prefix] = value, now_ns
         if len(self._known) > PREFIXES_MAX:
@@ -44,11 +45,11 @@ class Prefixes:
         return value if self._counts(learned_ns, now_ns) else None
 
     def state(self, now_ns: int, ahead_ns: int) -> np.ndarray:
-        """The numbers that still count, the oldest first: an array of `prefix`, `value` and `learned_ns`.
+        """The numbers that are still valid, the oldest first: an array of `prefix`, `value` and `learned_ns`.
 
         Args:
             now_ns: CLOCK_MONOTONIC.
-            ahead_ns: Unix time less CLOCK_MONOTONIC. In the array, `learned_ns` is Unix time.
+            ahead_ns: Unix time less CLOCK_MONOTONIC, by which `learned_ns` becomes Unix time in the array.
         """
         newest_first = takewhile(
             lambda known: self._counts(known[1][1], now_ns), reversed(self._known.items())
@@ -62,8 +63,8 @@ class Prefixes:
         return made
 
     def restore(self, array: np.ndarray, now_ns: int, ahead_ns: int) -> None:
-        """Take over the result of `state`. Numbers that have become too old meanwhile do not count. The times
-        are as in `state`, but of now.
+        """Take over the result of `state`. Numbers that have become too old meanwhile are not valid. The
+        arguments `now_ns` and `ahead_ns` are as in `state`, at the present time.
 
         Raises `ArtifactError` if the array has another form.
         """

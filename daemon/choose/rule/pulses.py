@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pulses: short bursts that show whether a path has more rate than its arm takes.
 
-The careful arm adds a packet in a round trip or two. If the path becomes much faster, its queue stays empty
-and no packet is lost, so no measurement shows the new rate. Therefore the rule asks the kernel module for a
-pulse. The module raises the window by a quarter for one round trip, and keeps the new window if the path
-delivered that much faster (`kmod-mutant/mutant_pulse.h`). A pulse that finds nothing costs a quarter of the
-window as queue for one round trip. So the time between pulses doubles from one pulse to the next. After a
-pulse that found more rate, the time starts again at its least value.
+The careful arm, Vegas, adds a packet in a round trip or two. If the path becomes much faster, its queue stays
+empty and no packet is lost, so no measurement shows the new rate. Therefore the rule asks the kernel module
+for a pulse. The module raises the window by a quarter for one round trip, and keeps the new window if the
+path delivered that much faster (`kmod-mutant/mutant_pulse.h`). If the path has no more rate, a quarter of the
+window becomes queue for one round trip. So the time between pulses doubles from one pulse to the next. After
+a pulse that found more rate, the time starts again at its least value.
 """
 
 from __future__ import annotations
@@ -21,16 +21,22 @@ from ltp_switcher.daemon.datapath.protocol import FlowFlags
 from ltp_switcher.slots import SlotArrays, column
 
 WAIT_RTTS: Final = (10, 40)
-"""Least and largest number of round trips between two pulses."""
+"""Least and largest number of round trips between two pulses, short bursts that show whether a path has more
+rate.
+"""
 GAINED: Final = np.uint32(FlowFlags.GAINED)
 """The flag of a record in whose step a pulse has found more rate."""
 
 
 class Pulses(SlotArrays):
-    """The pulses of flows, by the flows' slots."""
+    """The times of pulses, by the flows' slots. A pulse is a short burst that shows whether a path has more
+    rate.
+    """
 
     _since_ns = column(np.int64)
-    """Time of the last pulse or of the arm's beginning, CLOCK_MONOTONIC; 0 while pulses make no sense."""
+    """Time of the last pulse or of the arm's beginning, CLOCK_MONOTONIC; 0 while the flow cannot learn from a
+    pulse.
+    """
     _wait_rtts = column(np.int64, initial=WAIT_RTTS[0])
     """Number of round trips from the last pulse to the next one."""
 

@@ -3,7 +3,7 @@
 
 An arm that keeps the queue short gives way to a rival that fills it, and starves. The flow then sees a low
 rate, and an RTT that stays above the path's lowest. A link that has become slow looks the same. So the rule
-lets the probing arm run for a while, as a test. If the rate rises by much, a rival had taken the rest.
+lets the probing arm, BBR, run for a while, as a test. If the rate rises by much, a rival had taken the rest.
 
 A test costs reward, and finds nothing on a cellular link. So the time until the next test doubles each time.
 """
@@ -19,27 +19,35 @@ from ltp_switcher.arrays import Bools, Floats, Slots
 from ltp_switcher.slots import SlotArrays, column, put_first
 
 LOOKS: Final = 12
-"""Number of looks that must agree. A look lasts a quarter of a second and two round trips."""
+"""Number of looks that must agree before a rival, another flow that fills the queue, is suspected. A look
+lasts a quarter of a second and two round trips at least.
+"""
 STANDS: Final = 1.1
 """A queue stands if the lowest RTT of each look exceeds the path's lowest RTT by this factor."""
 CONSTANT: Final = 1.2
-"""Largest ratio between the lowest RTTs of these looks. On a link whose rate varies the ratio is larger."""
+"""Largest ratio between the lowest RTTs of the looks that must agree. On a link whose rate varies, the ratio
+is larger.
+"""
 SLOW: Final = 0.5
 """A rate is low if its mean is below this share of the highest rate of the path."""
 GAIN: Final = 1.5
-"""If the rate rises by this factor under the probing arm, a rival had kept it low."""
+"""If the rate rises by this factor under the probing arm, another flow had kept it low."""
 TESTED_LOOKS: Final = 4
-"""Number of looks at the end of a test whose rates count."""
+"""Number of looks at the end of a test whose rates count. In a test the probing arm shows whether another
+flow had taken a part of the rate.
+"""
 DOUBLED_MAX: Final = 4
-"""Largest number of times that a waiting time doubles."""
+"""Largest number of times that the time until the next test doubles."""
 
 
 class Rivals(SlotArrays):
-    """The looks of the players in which a rival may show.
+    """The last looks of each player, in which a rival may show. A rival is another flow that fills the queue.
+
+    A player is the flows that share a bottleneck. A look is the time over which measurements are summed up.
 
     Args:
-        patience_s: time from the first test to the next one. After a test that found a rival, the flow keeps
-            its arm for this time.
+        patience_s: time in seconds from the first test to the next one. After a test that found a rival, the
+            flow keeps its arm for this time.
     """
 
     _lows_us = column(np.float64, LOOKS, initial=np.nan)
@@ -58,7 +66,7 @@ class Rivals(SlotArrays):
         self._patience_ns = patience_s * 1e9
 
     def look(self, slots: Slots, least_us: Floats, rate_Bps: Floats) -> None:
-        """Take in the lowest RTTs and the rates of looks, each of shape (n,)."""
+        """Take in the lowest RTT and the rate of one look of each player, each of shape (n,)."""
         put_first(self._lows_us, slots, least_us)
         put_first(self._rates, slots, rate_Bps)
 
@@ -85,7 +93,7 @@ class Rivals(SlotArrays):
         return found
 
     def test(self, slots: Slots) -> None:
-        """Begin a test: keep the present rates, to compare later ones with them."""
+        """Begin a test: keep the mean of the present rates, to compare later rates with it."""
         self._before[slots] = _mean(self._rates[slots])
 
     def gain(self, slots: Slots) -> Floats:
@@ -94,7 +102,7 @@ class Rivals(SlotArrays):
         return gain
 
     def lowest_us(self, slots: Slots) -> Floats:
-        """The lowest RTT under the arm that runs, shape (n,)."""
+        """The lowest RTT of the last looks under the arm that runs, µs, shape (n,)."""
         lowest_us: Floats = np.fmin.reduce(self._lows_us[slots], axis=1)
         return lowest_us
 

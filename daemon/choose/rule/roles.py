@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule's three roles, and their arms."""
+"""The rule's three roles, probing, steady and careful, and the arm of each."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ role.
 
 
 def roles_of(pool: Sequence[int]) -> ArmIds:
-    """Return the pool's arm for each role, shape (3,)."""
+    """Return the arm that each role gets from a pool, shape (3,), in the order probing, steady, careful."""
     order = [int(arm) for arm in _SUBSTITUTES if arm in pool] or list(pool)
     return np.array([arm if arm in pool else order[0] for arm in ROLES], np.uint8)

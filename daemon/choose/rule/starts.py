@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells whether the probing arm's start overfills the buffer of a path.
+"""Tells whether the probing arm's start overfills the buffer of a path. The probing arm is BBR.
 
 BBR begins with up to 2.9 bandwidth-delay products in flight, for three round trips at least. A buffer of less
 than two products cannot hold so many packets, and loses up to a third of them. A flow of 60 s hardly notices.
 But most flows of a server end within two seconds, and lose most of their reward.
 
 The first flow to a prefix shows such a buffer, and the next flows to this prefix begin otherwise. Each keeps
-the arm on which the kernel began it (`kernel.default_arm`, Cubic) for the time of the probing arm. Cubic's
-start ends at the first sign of a queue (HyStart, Ha and Rhee, 2011).
+the arm on which the kernel began it (`kernel.default_arm`, Cubic), for the time in which BBR would run.
+Cubic's start ends at the first sign of a queue (HyStart, Ha and Rhee, 2011).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column
 
 LEFT: Final = 0.5
-"""Share of the reward. A start overfills the buffer if its losses leave a smaller share."""
+"""Share of the reward. A start overfills the buffer if less than this share is left after its losses."""
 LOST_LEAST: Final = 8.0
-"""Least number of lost packets with which a start counts as overfilling. BBR version 2 ends its start after
-as many.
+"""Least number of lost packets with which a start counts as overfilling the buffer. BBR version 2 ends its
+start after as many.
 """
 
 
 class Starts(SlotArrays):
-    """The losses of flows that start under the probing arm.
+    """The losses of flows that start under the probing arm, BBR.
 
     Args:
         zeta: weight of loss in the reward, Mutant Eq. 1.
@@ -47,7 +47,7 @@ class Starts(SlotArrays):
         self._zeta, self._kappa = zeta, kappa
 
     def take(self, slots: Slots, seen: Floats) -> None:
-        """Take in a step of flows that are in their starts.
+        """Take in a step of flows that are still in their starts.
 
         Args:
             slots: slots of the flows, shape (n,).
@@ -60,8 +60,8 @@ class Starts(SlotArrays):
         self._counts[slots, 2] += seen[LOST_WITHOUT_QUEUE]
 
     def shown(self, slots: Slots) -> tuple[Bools, Floats]:
-        """Return two arrays of shape (n,): true where a start overfilled the buffer, and the share of packets
-        lost.
+        """Return two arrays of shape (n,): true where a start overfilled the buffer, and the share of its
+        packets that the full buffer lost.
         """
         delivered_pkts, lost_pkts, quiet_pkts = self._counts[slots].T
         overflow_pkts = lost_pkts - quiet_pkts

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of a player under the rule, the role of each state, and the order in which states may follow.
+"""The states of a player under the rule, the role of each state, and the states that may follow it.
 
-The reason of a choice is for people, and the rule itself goes by the state. Several reasons may lead to one
-state.
+A player is the flows that share a bottleneck. The rule goes by the state. The reason of a choice is for
+people, and several reasons may lead to one state.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ States = npt.NDArray[np.intp]
 
 
 class State(IntEnum):
-    """The states of a player. A state decides which arm the player's flows run."""
+    """The states of a player, the flows that share a bottleneck. A state decides which arm these flows run.
+    The probing arm is BBR, the steady arm is LTP, and the careful arm is Vegas.
+    """
 
     PROBES = 0
     """The probing arm measures a path that is new, or that has changed."""
     COMPARES = 1
-    """The probing arm shows the rate of the path, because another arm starved, fell, or ran alone so far."""
+    """The probing arm shows the rate of the path, because another arm starved, lost reward, or was the only
+    one so far.
+    """
     TESTS_QUEUE = 2
     """The probing arm shows whether another flow fills the queue of the path."""
     TESTS_RATE = 3
@@ -38,11 +42,13 @@ class State(IntEnum):
     STEADY = 6
     """The steady arm runs, because nothing speaks against it."""
     FOLLOWS = 7
-    """The careful arm follows a rate that varies. In this state a lower RTT does not mean another path."""
+    """The careful arm follows a rate that varies. In this state a lower RTT does not mean that the path has
+    changed.
+    """
     CAREFUL = 8
     """The careful arm runs for another reason than a rate that varies."""
     TRIES = 9
-    """The careful arm is on trial in place of the steady arm."""
+    """The careful arm is on trial in the steady arm's place."""
 
 
 ROLE: Final = np.array(
@@ -50,7 +56,7 @@ ROLE: Final = np.array(
 )
 """The role of each state, by the state's value."""
 AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
-"""The state of each role that runs because it has earned the most, by the number of the role."""
+"""The state in which a role runs because it has earned the most, by the number of the role."""
 
 _JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
 """The states to which the measurements of a path lead."""

@@ -27,16 +27,16 @@ CAREFUL_PKTS: Final = 5.0
 STEADY_US: Final = 2500.0
 """LTP's queue, µs."""
 OWN_US: Final = 2.0 * STEADY_US
-"""Shortest queue under the steady arm that cannot be the arm's own, µs."""
+"""A queue under the steady arm that is longer than this cannot be the arm's own, µs."""
 GAIN: Final = 1.03
 """Least ratio of the careful arm's expected reward to the steady arm's at which a trial begins."""
 LOOKS: Final = 8
 """Number of looks over which each arm is judged."""
 LEFT: Final = 0.01
-"""Least share of a look's reward that losses count as leaving, so that one look does not decide alone."""
+"""Least share of a look's reward that losses are taken to leave, so that one look does not decide alone."""
 OTHER: Final = 1.5
-"""A rate or RTT that differs from the mean by this factor shows another path. Earlier rewards are forgotten
-then.
+"""If the rate or the RTT differs from its mean by this factor, the path has changed. Earlier rewards are
+forgotten then.
 """
 
 
@@ -50,19 +50,21 @@ def fast(packet_us: Floats) -> Bools:
 
 
 class Trials(SlotArrays):
-    """The rewards of the arms since the path changed, by player."""
+    """The rewards of the arms since the path changed, by player, the flows that share a bottleneck. They
+    decide whether the careful arm, Vegas, is tried in place of the steady arm, LTP.
+    """
 
     _count = column(np.int64)
     """Number of looks at the present arm. The first look has the RTT of the earlier arm, and does not count.
     """
     _gain = column(np.float64)
-    """Mean log ratio of the reward that the careful arm would have to the steady arm's. A queue that is not
-    the steady arm's own counts as -1.
+    """Mean logarithm of a ratio of rewards: the careful arm's expected one over the steady arm's. A look with
+    a queue that is not the steady arm's own counts as -1.
     """
     _share = column(np.float64)
-    """Mean reward of the looks, as the share that `Looks.share` defines."""
+    """Mean of `Looks.share` over the looks: the reward as a share of the reward that the path allows."""
     _before = column(np.float64, initial=np.nan)
-    """The steady arm's share when the careful arm replaced it; NaN if it never did."""
+    """The steady arm's `_share` when the careful arm replaced it; NaN if it never did."""
     _packet = column(np.float64)
     """Mean log of the time that a packet took, µs."""
     _least = column(np.float64)
@@ -103,9 +105,7 @@ class Trials(SlotArrays):
         self._before[slots[other]] = np.nan
 
     def findings(self, slots: Slots, state: States, calm: Bools) -> dict[int, tuple[Bools, Floats]]:
-        """The findings of trials, by the number of the reason.
-
-        Each finding has two arrays of shape (n,): true where the reason applies, and the number for its text.
+        """The findings of trials, by the number of the reason (`reasons`) to which each leads.
 
         Args:
             slots: players, shape (n,).

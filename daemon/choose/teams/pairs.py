@@ -3,17 +3,18 @@
 
 The incumbent is the arm of the policy. A pair compares another arm with it, in three parts on the same flows:
 first the incumbent, then the other arm, then the incumbent again (`Pair.half` 0 to 2). Each part waits until
-its arm has run for `settle_rtts` and the earlier arm's queue has drained. Then it measures Eq. 1 over
-`measure_rtts`. The value of a pair is the logarithm of the arm's reward over the geometric mean of the
-incumbent's two rewards. A steady drift of the path cancels in this value. If the arm earns far less than the
-incumbent, its part ends early, and the pair weighs less. `mpts.tournament` judges the values.
+its arm has run for `settle_rtts` and the earlier arm's queue has drained. Then it measures the reward, Mutant
+Eq. 1, over `measure_rtts`. The value of a pair is the logarithm of the arm's reward over the geometric mean
+of the incumbent's two rewards. A steady drift of the path cancels in this value. If the arm earns far less
+than the incumbent, its part ends early, and the pair weighs less. `mpts.tournament` judges the values.
 
-All flows of a prefix that move data change their arm together. Eq. 1 takes the sum of their goodput and the
-mean of their RTTs. A pair ends without a value if a flow comes or goes, if the policy wants to probe the
-path, or if the incumbent empties the queue that the other arm needs. The prefix still pays for this pair.
+All flows of a prefix that move data change their arm together. Their reward takes the sum of their goodput
+and the mean of their RTTs. A pair ends without a value if a flow comes or goes, if the policy wants to probe
+the path, or if the incumbent empties the queue that the other arm needs. The prefix still pays for this pair.
 
 The price of a pair is the time away from the incumbent times the share of the reward that was lost. A prefix
-saves up for pairs while its flows could take part: `share` of the time in the first minute, then half of it.
+saves up for pairs while its flows could take part. In the first minute it saves `share` of the time, and
+later half of that.
 """
 
 from __future__ import annotations
@@ -41,21 +42,29 @@ from ltp_switcher.slots import SlotArrays, column
 logger = logging.getLogger(__name__)
 
 FIRST_NS: Final = 60_000_000_000
-"""Length of the first part of a prefix's tournament, in ns. Trials may cost twice as much in this time."""
+"""Time in ns from the beginning of a prefix's tournament, in which comparisons of arms may cost twice as much
+as later.
+"""
 ABORT_RTTS: Final = 3.0
 ABORT_RATIO: Final = 4.0
-"""The other arm's part ends after `ABORT_RTTS` if the incumbent has earned more by this factor."""
+"""The trial of an arm ends after `ABORT_RTTS` if the incumbent, the arm of the policy, has earned more by
+this factor.
+"""
 LEAST_LOSS: Final = 0.1
-"""Least share of the reward that a pair is taken to cost, because of its switches."""
+"""Least share of the reward that a comparison of two arms is taken to cost, because its switches cost reward,
+too.
+"""
 PAIRS_MAX: Final = 16
-"""Largest number of pairs at a time, over all prefixes."""
+"""Largest number of comparisons of two arms that run at a time, over all prefixes."""
 LOOKED: Final = 8
-"""Number of tournaments without a pair under way that each step considers."""
+"""Number of tournaments that each step looks at, to begin their next comparisons of two arms."""
 AWAY_NS: Final = 10_000_000_000
-"""Longest pause, in ns, in which a prefix still saves up for pairs although it cannot take part."""
+"""Longest time between two looks at a tournament, in ns, for which its prefix saves up for comparisons of
+arms.
+"""
 KEPT_MAX: Final = 4096
-"""Largest number of unfinished tournaments that are kept for prefixes without open flows. The oldest is
-forgotten first.
+"""Largest number of unfinished tournaments that are kept for prefixes without open flows. The tournament that
+has waited longest is forgotten first.
 """
 
 _FIELDS: Final = Columns("delivered", "lost", "rtt_stat.sum", "rtt_samples", "mss", "srtt_us", "round_trips")
@@ -63,13 +72,15 @@ _FIELDS: Final = Columns("delivered", "lost", "rtt_stat.sum", "rtt_samples", "ms
 
 @dataclass(slots=True)
 class Pair:
-    """A comparison under way of one arm with the incumbent, on all flows of a prefix."""
+    """A comparison under way of one arm with the incumbent, the arm of the policy, on all flows of a prefix.
+    Its three parts run the incumbent, the arm, and the incumbent again.
+    """
 
     arm: int
     slots: Slots
     srtt_ns: float
-    """Smoothed RTT of the slowest flow when the pair began. It sets all times of the pair, so a bad arm that
-    lengthens the RTT does not lengthen its own part.
+    """Smoothed RTT of the slowest flow when the pair began. The pair's times are multiples of this RTT, so a
+    bad arm that lengthens the RTT does not lengthen its own part.
     """
     half: int = 0
     since_ns: int = 0
@@ -79,7 +90,7 @@ class Pair:
     lasts_ns: float = 0.0
     """Length of the present part's measurement; 0 before the measurement begins."""
     marks: Floats = field(default_factory=lambda: np.zeros((0, 5)))
-    """The flows' totals at the start of the measurement, shape (flows, 5)."""
+    """The totals of each flow at the start of the measurement, shape (flows, 5), as in `Tournaments`."""
     marked_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     rewards: list[float] = field(default_factory=list)
     weight: float = 1.0
@@ -87,14 +98,16 @@ class Pair:
 
 @dataclass(slots=True)
 class Tournament:
-    """The paired tournament under way on a prefix: its terms, its flows, and the values so far."""
+    """The tournament under way on a prefix: its terms, its flows, and the results so far. It compares arms in
+    pairs with the incumbent, the arm of the policy.
+    """
 
     prefix: str
     terms: Terms
     started_ns: int = 0
     members: list[int] = field(default_factory=list)
     order: tuple[int, ...] = ()
-    """Ids of the arms in the order of the statistics: the incumbent comes first."""
+    """Ids of the arms, in the order in which `judge` counts them. The incumbent comes first."""
     judge: PairedTournament | None = None
     pair: Pair | None = None
     saved_ns: float = 0.0
@@ -102,7 +115,7 @@ class Tournament:
 
     @property
     def progress(self) -> Progress:
-        """The number of pairs so far, and the mean log ratio of each arm."""
+        """The number of pairs so far, and the mean logarithm of each arm's reward over the incumbent's."""
         judge = self.judge
         if judge is None:
             nothing = dict.fromkeys(self.terms.candidates)
@@ -117,13 +130,14 @@ class Tournament:
 
 
 class Tournaments(SlotArrays):
-    """The tournaments of all prefixes.
+    """The tournaments of all prefixes. A pair compares an arm with the incumbent, the arm of the policy, on
+    all flows of a prefix.
 
     Args:
         settings: the settings of team selection. Each new pair reads them.
         names: names of the arms, by id.
-        worth: the reward.
-        found: callback for each outcome.
+        worth: function that makes rewards from measurements.
+        found: callback for each team that a tournament finds.
         free: returns true for flows whose paths the policy neither probes nor tests. Pairs use no other
             flows. It is None for a policy whose arm changes all the time.
     """
@@ -136,7 +150,7 @@ class Tournaments(SlotArrays):
     """
     _srtt_us = column(np.float64)
     _trips = column(np.float64)
-    """Round trips since the last switch."""
+    """Number of round trips since the flow's last switch to another arm."""
     _arm = column(np.uint8)
     """The arm that the flow runs."""
     _wanted = column(np.uint8)
@@ -149,7 +163,7 @@ class Tournaments(SlotArrays):
     _idle = column(np.bool_)
     """Whether the application has too little to send."""
     _pulled = column(np.uint8)
-    """The arm that a pair gives; 0 if no pair gives one."""
+    """The arm that a pair gives to the flow; 0 if no pair gives one."""
 
     def __init__(
         self,
@@ -404,7 +418,8 @@ class Tournaments(SlotArrays):
 
 
 def log_ratio(before: float, arm: float, after: float) -> float | None:
-    """The logarithm of an arm's reward over the geometric mean of the incumbent's rewards; None if all are 0.
+    """The logarithm of an arm's reward over the geometric mean of two rewards of the incumbent, `before` and
+    `after`; None if all are 0.
 
     A reward below a thousandth of the largest one counts as a thousandth of it.
     """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Team selection by Algorithm 2 on live flows, with its exact budget: `ltp-switcher mpts start`.
+"""Team selection by Mutant's Algorithm 2 on live flows, with its exact budget: `ltp-switcher mpts start`.
 
 A pull is one trial of an arm. The flows of a prefix take turns with its pulls, so that no flow bears all of
 them. A pull gives its flow the arm, and waits for `settle_rtts` round trips. In this time the packets and the
-queue of the earlier arm drain. Then it measures Eq. 1 over `measure_rtts`. Between pulls all flows follow the
-policy, so that pulls take at most `share` of a flow's time. The paper selects its team before the transfer; a
-server has no such time.
+queue of the earlier arm drain. Then it measures the reward, Mutant Eq. 1, over `measure_rtts`. Between pulls
+all flows follow the policy, so that pulls take at most `share` of a flow's time. Mutant selects its team
+before the transfer; a server has no such time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PULL_DTYPE: Final = np.dtype(
 
 @dataclass(slots=True)
 class Search:
-    """A selection under way on a prefix. `arms[i]` is the id of arm i of `bandit`."""
+    """A selection under way on a prefix. Arm i of `bandit` has the id `arms[i]`."""
 
     terms: Terms
     bandit: SuccessiveAcceptsRejects
@@ -68,14 +68,14 @@ class Search:
 
 
 class Pulls(SlotArrays):
-    """The selections under way, and the pull of each flow.
+    """The selections under way, and the pull of each flow. A pull is one trial of an arm on a flow.
 
     Args:
         settings: the settings of team selection. Each new selection and each pull reads them.
         names: names of the arms, by id.
-        worth: the reward.
-        found: callback for each outcome.
-        seed: seed of the order of pulls.
+        worth: function that makes rewards from measurements.
+        found: callback for each team that a selection finds.
+        seed: seed of the order in which arms are pulled.
     """
 
     _row = column(_PULL_DTYPE)
@@ -123,7 +123,7 @@ class Pulls(SlotArrays):
                 self._prefix.pop(slot)
 
     def pulled(self, slots: Slots) -> ArmIds:
-        """The arms that flows pull, shape (n,); 0 where a flow pulls none."""
+        """The arms that flows run as pulls, shape (n,); 0 where a flow has no pull."""
         return self._row["arm"][slots]
 
     def step(self, slots: Slots, records: RecordArray) -> None:

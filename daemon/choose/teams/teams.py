@@ -2,8 +2,8 @@
 """Team selection on live flows: which k arms are worth choosing among on each path (Mutant §5.2).
 
 A path is a destination prefix here. With `mpts.enabled` the first flow to a prefix starts a paired tournament
-(`pairs`), and later flows continue it. The command `mpts start` runs Algorithm 2 with its exact budget
-instead (`pulls`). Later flows to the prefix choose among the team that was found.
+(`pairs`), and later flows continue it. The command `mpts start` runs Mutant's Algorithm 2 with its exact
+budget instead (`pulls`). After that, flows to the prefix choose among the team that was found.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
 
 TEAMS_MAX: Final = 4096
-"""Largest number of prefixes whose teams are kept. The team that was unused for longest is
-forgotten first.
+"""Largest number of prefixes whose teams are kept. A team is the arms that flows to a prefix choose among.
+The team that was unused for longest is forgotten first.
 """
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
@@ -34,7 +34,8 @@ SetPool = Callable[[Sequence[int], "Ints | None"], None]
 
 
 class Teams:
-    """Selections under way, and the teams found.
+    """Team selections under way, and the teams found. A team is the k arms that flows to a prefix choose
+    among.
 
     With `mpts.enabled` the first flow to a prefix starts a selection, if the chooser learns.
 
@@ -44,7 +45,7 @@ class Teams:
         learns: whether the chooser learns.
 
     Raises:
-        ConfigError: the budget is too small to pull every candidate.
+        ConfigError: the budget is too small to try every candidate.
     """
 
     def __init__(
@@ -95,12 +96,12 @@ class Teams:
         return {**self._tournaments.searches, **self._pulls.searches}
 
     def terms(self, prefix: str) -> Terms:
-        """The terms of a selection for a prefix."""
+        """The candidates and the size of the team for a prefix."""
         return self.special.get(prefix) or Terms(self.candidates, self.k)
 
     @staticmethod
     def check(settings: MptsSection, k: int, candidates: Sequence[int]) -> None:
-        """Raise `ConfigError` if the budget is too small to pull every candidate."""
+        """Raise `ConfigError` if the budget is too small to try every candidate."""
         if Terms.of(candidates, k).open and settings.budget < len(candidates):
             raise ConfigError(
                 "mpts.budget", settings.budget, f"{len(candidates)} or more: every arm is pulled once"
@@ -113,7 +114,7 @@ class Teams:
         for the open flows.
 
         Raises:
-            ConfigError: the budget is too small to pull every candidate. Nothing has changed then.
+            ConfigError: the budget is too small to try every candidate. Nothing has changed then.
         """
         self.check(settings, k, candidates)
         terms = Terms.of(candidates, k)
@@ -127,7 +128,9 @@ class Teams:
                 self._search(self._tournaments, self._prefix)
 
     def restart(self, prefix: str | None = None) -> None:
-        """Forget the team of a prefix, or all teams, and select anew among the candidates by Algorithm 2."""
+        """Forget the team of a prefix, or all teams, and select anew among the candidates by Mutant's
+        Algorithm 2.
+        """
         self._forget(prefix)
         slots = {slot: of for slot, of in self._prefix.items() if prefix in (None, of)}
         for slot, of in slots.items():
@@ -168,13 +171,15 @@ class Teams:
             self._tournaments.leave(prefix, slot)
 
     def pulled(self, slots: Slots) -> ArmIds:
-        """The arms that flows run for a selection, shape (n,); 0 where a flow runs none."""
+        """The arms that flows try for a selection, shape (n,); 0 where a flow tries none."""
         self._grow(slots)
         found: ArmIds = np.maximum(self._pulls.pulled(slots), self._tournaments.pulled(slots))
         return found
 
     def step(self, slots: Slots, records: RecordArray, choice: Choice) -> Choice:
-        """Put the arms of flows that pull in place of the policy's arms. All arrays have the shape (n,)."""
+        """Replace the policy's arms where flows try other arms for a selection. All arrays have the shape
+        (n,).
+        """
         pulls, tournaments = self._pulls, self._tournaments
         if not self.active or not (pulls.searches or tournaments.searches):
             return choice
@@ -206,7 +211,10 @@ class Teams:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the teams of `state`, if they were picked from the same arms with the same k."""
+        """Take over the teams of `state`, if they were picked from the same arms with the same k.
+
+        Raises `ArtifactError` if they cannot be read.
+        """
         try:
             same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
             prefixes = [str(prefix) for prefix in arrays["prefixes"].tolist()]

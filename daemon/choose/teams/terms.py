@@ -12,8 +12,8 @@ from ltp_switcher.daemon.datapath.performance import Performance
 from ltp_switcher.measures import BYTES_TO_MBIT, reward
 
 Method = Literal["tournament", "budget"]
-"""The way to find a team: `tournament` compares arms with the incumbent (`pairs`), `budget` is Algorithm 2
-(`pulls`).
+"""The way to find a team. `tournament` compares arms with the incumbent, the arm of the policy (`pairs`).
+`budget` is Mutant's Algorithm 2 (`pulls`).
 """
 METHODS: Final[tuple[Method, ...]] = ("tournament", "budget")
 STALLED_NS: Final = 2_000_000_000
@@ -21,7 +21,7 @@ STALLED_NS: Final = 2_000_000_000
 
 
 class Terms(NamedTuple):
-    """The arms to pick a team from, and its size."""
+    """The candidates from which a team of arms is picked, by id, and the size k of the team."""
 
     candidates: tuple[int, ...]
     k: int
@@ -39,8 +39,8 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a selection. `means` has the mean of each arm as in `Outcome`, or None before its first
-    pull.
+    """The progress of a selection. `means` has the mean of each arm as in `Outcome`, or None before the arm's
+    first trial.
     """
 
     method: Method
@@ -54,7 +54,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A team, best arm first, and the measurements behind it, by arm.
+    """A team of arms, the best first, and the measurements behind it, by arm.
 
     The measurements may be missing if an earlier run of the daemon found the team.
     """
@@ -62,8 +62,8 @@ class Outcome:
     team: tuple[int, ...]
     method: Method = "budget"
     means: Mapping[int, float] | None = None
-    """Mean of each arm. In a tournament it is the mean log ratio of the arm's reward to the incumbent's,
-    which is 0 for the incumbent itself. In Algorithm 2 it is the mean of Eq. 1.
+    """Mean of each arm. In a tournament it is the mean logarithm of the arm's reward over the incumbent's,
+    which is 0 for the incumbent, the arm of the policy. In Algorithm 2 it is the mean of Mutant Eq. 1.
     """
     half_widths: Mapping[int, float] | None = None
     """Half widths of a tournament's intervals around the means, by arm. An arm that was not judged is
@@ -72,11 +72,15 @@ class Outcome:
 
 
 Found = Callable[[str, Outcome, list[int]], None]
-"""Callback for an outcome. It takes the prefix, the outcome, and the slots of the flows that took part."""
+"""Callback for a selection that has ended. It takes the prefix, the outcome, and the slots of the flows that
+took part.
+"""
 
 
 class Eq1:
-    """The reward (Mutant Eq. 1) without normalisation, because a normaliser would move between pulls."""
+    """The reward (Mutant Eq. 1) without normalisation, because the scale of a normaliser would move between
+    trials.
+    """
 
     def __init__(self, zeta: float, kappa: float) -> None:
         self._zeta, self._kappa = zeta, kappa
@@ -92,7 +96,9 @@ class Eq1:
 
 
 def gaps(team: tuple[int, ...], means: Mapping[int, float]) -> dict[int, float]:
-    """The distance of each arm from the border of the team (Eq. 5); empty if all arms are in the team."""
+    """The distance of each arm's mean from the border of the team (Mutant Eq. 5); empty if all arms are in
+    the team.
+    """
     others = [mean for arm, mean in means.items() if arm not in team]
     if not others:
         return {}

@@ -16,17 +16,22 @@ from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.daemon.choose.change_detection import AdwinBank
 
 DETECTORS_MAX: Final = 16_384
-"""Largest number of detectors. A detector takes 2.1 KB, and all of them together 35 MB."""
+"""Largest number of detectors, one for a prefix. A detector takes 2.1 KB, and all of them together 35 MB."""
 VISITS_MIN: Final = 20
-"""Least number of visits with which a prefix has a detector. Before that its level has not settled."""
+"""Least number of visits with which a prefix has a detector of changes. Before that the expected value of its
+visits has not settled.
+"""
 DELTA: Final = 0.02
-"""ADWIN's δ. With river's default of 0.002, a 2-fold change is found 16 visits later
-(docs/lab-notes/learner.md).
+"""ADWIN's δ, the probability of a false alarm. With river's default of 0.002, a change of the reward by a
+factor of 2 is found 16 visits later (docs/lab-notes/learner.md).
 """
 
 
 class Changes:
-    """The detectors of prefixes. Each is made when its prefix first needs it.
+    """The detectors of changes on the paths to prefixes. Each is made when its prefix first has enough
+    visits.
+
+    A visit is a group of flows to a prefix that began near each other on one arm.
 
     Args:
         most: largest number of detectors. When all are in use, further prefixes have none.
@@ -53,7 +58,7 @@ class Changes:
         Args:
             prefixes: numbers of the prefixes, each once.
             visits: number of visits to each prefix so far.
-            values: values of the visits, without the effects of their arms.
+            values: log rewards of the visits, less the effects of their arms.
 
         Returns:
             True where the path has changed, shape (m,).

@@ -30,37 +30,45 @@ from ltp_switcher.daemon.choose.visits.site import Site
 from ltp_switcher.errors import ArtifactError
 
 WIDER_S: Final = 10.0
-"""Least time in seconds between two computations of the wider level, which is the mean over prefixes."""
+"""Least time in seconds between two computations of the mean effects over all prefixes (the wider level)."""
 FIRST_TRIAL: Final = 3
-"""Number of visits to a prefix before its first trial (docs/lab-notes/learner.md)."""
+"""Number of visits to a prefix before the first trial of another arm there (docs/lab-notes/learner.md)."""
 LEARN_FROM: Final = 1024
-"""Largest number of prefixes from which the effects of paths are learned. With ten times as many, a step
-takes 16 ms longer.
+"""Largest number of prefixes from which the learner finds how effects depend on the numbers of paths. With
+ten times as many, a step takes 16 ms longer.
 """
 CALM_S: Final = 600.0
-"""Time in seconds. A surprise counts if no other surprise came within this time before it."""
+"""Time in seconds. A surprise (an arm of the daemon's policy earned too little) counts if no other surprise
+came within this time before it.
+"""
 BOUND: Final = 2.0
-"""Number of standard deviations between an effect and its lower bound. One in forty effects lies below the
-bound.
+"""Number of standard deviations between the mean of an effect and its lower bound. One in forty effects lies
+below its lower bound.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Visits that have ended. Each is one observation, and all arrays have the shape (m,)."""
+    """Visits that have ended. All arrays have the shape (m,).
+
+    A visit is a group of flows to a prefix that began near each other on one arm, and counts as one
+    observation. The incumbent of a prefix is the arm that its visits run, apart from trials of other arms.
+    """
 
     prefixes: Ints
     """Numbers of the prefixes, from 0 on."""
     arms: Ints
     """Indices into the learner's list of arms; 0 is the decision's own choice."""
     values: Floats
-    """Mean value of the visit's flows, weighted by their information."""
+    """Mean value of the visit's flows, weighted by their information. A flow's value is the logarithm of its
+    reward.
+    """
     information: Floats
     flows: Floats
     """Number of flows in the visit."""
     ended_s: Floats
     incumbents: Ints | None = None
-    """The incumbents of the plans under which the visits drew their arms; None for the present plans."""
+    """The incumbents at the times when the visits drew their arms; None for the present incumbents."""
 
     def take(self, chosen: Ints) -> Visits:
         """Return the visits at these indices."""
@@ -73,7 +81,9 @@ class Visits:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The arms of m prefixes until the next plan, as indices into the learner's list of arms, shape (m,)."""
+    """The arms on which flows to m prefixes begin until the next plan, as indices into the learner's list of
+    arms, shape (m,).
+    """
 
     incumbents: Ints
     trials: Ints
@@ -83,6 +93,10 @@ class Plan:
 
 class Learner:
     """Learns the effects of k arms on n prefixes from visits. The first arm is the decision's own choice.
+
+    A visit is a group of flows to a prefix that began near each other on one arm. The decision is the
+    daemon's usual policy, and an effect is the gain in log reward over its own choice. The incumbent of a
+    prefix is the arm that its visits run, apart from trials of other arms.
 
     Args:
         arms: number k of arms.
@@ -108,7 +122,7 @@ class Learner:
         self._wider_s = -np.inf
 
     def observe(self, visits: Visits) -> Ints:
-        """Learn from visits, in their order, and enter the trials among them in the ledger.
+        """Learn from visits, in their order, and enter the costs of the trials among them in the ledger.
 
         Returns:
             The prefixes whose paths have changed. A prefix is named once for each visit that showed a change.
@@ -188,7 +202,7 @@ class Learner:
         return opened
 
     def expected(self, prefixes: Ints, now_s: float, incumbents: Ints | None = None) -> Floats:
-        """The expected values of visits to these prefixes under their incumbents, shape (m,).
+        """The expected log rewards of visits to these prefixes under their incumbents, shape (m,).
 
         `incumbents`, shape (m,), replaces the incumbents of the present plans.
         """
@@ -200,12 +214,12 @@ class Learner:
         return expected
 
     def effects(self, prefixes: Ints, now_s: float) -> Effects:
-        """The posteriors of the arms on these prefixes, shape (m, arms)."""
+        """The posteriors of the arms' effects on these prefixes, shape (m, arms)."""
         return self._mixture(prefixes, now_s).effects
 
     def join(self, hosts: Ints, prefixes: Ints) -> None:
-        """Begin to learn about single hosts. `hosts` and `prefixes` are numbers, shape (m,); `hosts[i]` is in
-        `prefixes[i]`.
+        """Begin to learn about single hosts of prefixes. Hosts are numbered like prefixes: the host of number
+        `hosts[i]` is in the prefix of number `prefixes[i]`, shape (m,).
         """
         self._grow(np.concatenate([hosts, prefixes]))
         self._parents[hosts] = prefixes
@@ -229,7 +243,7 @@ class Learner:
         return self.posteriors.mixture(prefixes, prior, now_s, others)
 
     def tell(self, prefixes: Ints, effects: Effects, hosts: Ints, now_s: float) -> None:
-        """Take over the knowledge of other hosts about prefixes; see `Site.tell`."""
+        """Take over the knowledge of the operator's other servers about prefixes; see `Site.tell`."""
         self._grow(prefixes)
         self.site.tell(prefixes, effects, hosts, now_s)
 
@@ -247,7 +261,7 @@ class Learner:
         self.paths.learn(self._wider, known, told, self.posteriors.noise.between)
 
     def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
-        """Plan the arms and chances of prefixes, each named once.
+        """Plan the incumbent, the next trial and its chance for each prefix. Each prefix is named once.
 
         `flows` is the largest number of flows of each prefix that may be in trials at a time, shape (m,).
         """

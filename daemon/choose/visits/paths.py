@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """LinUCB on the numbers of paths: the prior of the effects on a prefix, before the prefix has had a trial.
 
-An arm's effect on a prefix is the sum of three parts: the mean over all prefixes (the wider level), a linear
-function of the eight numbers of the path (`choose.path.model`), and the spread between prefixes. The function
-is fitted to the prefixes that know their effects (L. Li et al. 2010, disjoint LinUCB). These prefixes weigh
-as in the wider level, and none may claim an effect of more than `CLAIM`. The width of LinUCB becomes a
-variance. So the effects are unsure on a path unlike all others, and a trial there teaches more. If the data
-do not show that effects depend on the paths, the function counts for little (J. A. Hoeting et al. 1999,
-Bayesian Model Averaging).
+An effect is an arm's gain in log reward over the daemon's usual policy. It is the sum of three parts: the
+mean over all prefixes (the wider level), a linear function of the eight numbers of the path
+(`choose.path.model`), and the spread between prefixes. The function is fitted to the prefixes that know their
+effects (L. Li et al. 2010, disjoint LinUCB). These prefixes weigh as in the wider level, and none may claim
+an effect of more than `CLAIM`. The width of LinUCB becomes a variance. So the effects are unsure on a path
+unlike all others, and a trial there teaches more. If the data do not show that effects depend on the paths,
+the function counts for little (J. A. Hoeting et al. 1999, Bayesian Model Averaging).
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.errors import ArtifactError
 
 RIDGE: Final = 8.0
-"""Certainty of each weight before any data. With it, a number that is off by one scale changes an effect by
-about 0.35.
+"""Certainty, one over the variance, of each weight of the linear function before any data. So a number at one
+scale from the median is expected to change an effect by about 0.35.
 """
 DEPENDS: Final = 0.2
-"""Probability, before any data, that the effects of an arm depend on the paths."""
+"""Probability, before any data, that an arm's effects depend on the numbers of the paths."""
 CLAIM: Final = 1.5
-"""Largest difference from the wider level's effect that one prefix may claim for others."""
+"""Largest difference between one prefix's effect and the mean over all prefixes that counts for other
+prefixes.
+"""
 MEMORY: Final = 50.0
-"""Number of flows over which the numbers of a prefix are a mean. Older flows fade."""
+"""Number of flows over which the numbers of a prefix's path are averaged. Older flows fade."""
 UNUSUAL: Final = 3.0
-"""Largest distance of a number from the median of all prefixes, in scales. Larger distances count as this
-one.
+"""Largest distance of a number from the median of all prefixes, in scales. A scale is a robust standard
+deviation. Larger distances count as this one.
 """
 _LEAST: Final = np.array([1.0, 0.02, 1.0, 1.0, 1.0, 1e-4, 100.0, 0.02])
 """A constant that is added to each number before its logarithm, in the number's unit, because numbers may be
@@ -47,7 +49,9 @@ _TO_DEVIATION: Final = 1.4826
 
 
 class Paths:
-    """The numbers of the paths to n prefixes, and the effects of k arms that follow from them."""
+    """The numbers of the paths to n prefixes, and the effects of k arms that follow from them. An effect is
+    an arm's gain in log reward over the daemon's usual policy.
+    """
 
     def __init__(self, arms: int) -> None:
         self.arms = arms
@@ -82,10 +86,10 @@ class Paths:
         self._sum[prefixes], self._count[prefixes] = self._sum[prefixes] * keep, self._count[prefixes] * keep
 
     def learn(self, wider: Effects, known: Effects, prefixes: Ints, between: float) -> None:
-        """Fit the linear functions anew.
+        """Fit the linear functions, from numbers of paths to effects, anew.
 
         Args:
-            wider: effects of the wider level, shape (1, arms).
+            wider: mean effects over all prefixes, shape (1, arms).
             known: effects by the prefixes' own visits alone, shape (m, arms). The variance is infinite if no
                 visit ran the arm.
             prefixes: numbers of the prefixes, shape (m,).

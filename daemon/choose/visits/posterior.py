@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The posterior of the arms on every prefix: how much more each arm is worth than the decision's own choice.
 
-A visit is one observation y = level + effect[arm] + noise, in the logarithm of the reward. All arms share the
-level of the path, which drifts. Arm 0 is the decision's own choice, and its effect is 0. So only differences
-between arms that ran on one path near each other in time carry information. A Kalman filter keeps a Gaussian
-over the level and the effects of each prefix. Between visits all variances grow (a random walk), so that old
-visits count for less and less. The noise of paths differs by a factor of ten. So each prefix has its own
-factor on the noise, and learns it from the distances between its visits and the expected values.
+The decision is the daemon's usual policy. A visit is a group of flows to a prefix that began near each other
+on one arm. It is one observation y = level + effect[arm] + noise, in the logarithm of the reward. All arms
+share the level of the path, which drifts. Arm 0 is the decision's own choice, and its effect is 0. So only
+differences between arms that ran on one path near each other in time carry information. A Kalman filter keeps
+a Gaussian over the level and the effects of each prefix. Between visits all variances grow (a random walk),
+so that old visits count for less and less. The noise of paths differs by a factor of ten. So each prefix has
+its own factor on the noise, and learns it from the distances between its visits and the expected values.
 
 A prefix with few visits takes the effects of its wider level as its prior. The wider level is a
 random-effects mean over the prefixes below it, trimmed at both ends. In this mean no prefix weighs more than
@@ -35,19 +36,24 @@ _DIFFUSE: Final = 100.0
 _LEAST_TOLD: Final = 1e-3
 """Least certainty, one over the variance, with which an effect counts as known from data."""
 _FACTOR_MAX: Final = 100.0
-"""Largest factor on the usual noise that a single visit can show."""
+"""Largest noise that a single visit can show, as a multiple of the usual noise."""
 _MEMORY: Final = 200.0
-"""Number of visits over which a prefix's noise is a mean. Older visits fade."""
+"""Number of visits over which a prefix's noise is averaged. Older visits fade."""
 _LEVEL: Final = 25.0
 """Variance of a path's level before its first visit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The variances of the model, for the logarithm of the reward."""
+    """The variances of the model, for the logarithm of the reward.
+
+    A visit is a group of flows to a prefix on one arm. The level is the log reward of the decision's own
+    choice on the path, and an arm's effect is its gain over this level. The decision is the daemon's usual
+    policy.
+    """
 
     visit: float = 0.09
-    """Variance of a visit around its arm's mean on the path, for a visit with unlimited information."""
+    """Variance of a visit around its arm's mean on the path, if the visit has unlimited information."""
     flow: float = 0.25
     """Further variance of a visit with the information of one long flow. With two such flows it is half as
     large.
@@ -57,9 +63,9 @@ class Noise:
     effect_per_s: float = 1e-6
     """Growth of each effect's variance, per second."""
     between: float = 0.25
-    """Variance of an effect between prefixes of a wider level that are alike."""
+    """Variance of an effect between prefixes that are alike."""
     far: float = 1.5
-    """Variance of the effects that are unlike the effects of other prefixes."""
+    """Variance of those effects that are unlike the effects of other prefixes."""
     far_share: float = 0.2
     """Share of the effects that are unlike the effects of other prefixes."""
     host_between: float = 0.02
@@ -69,19 +75,19 @@ class Noise:
     visits: float = 8.0
     """Number of visits after which a prefix's own noise weighs as much as the usual noise."""
     trim: float = 0.1
-    """Share of the prefixes that the mean of a wider level leaves out at each end."""
+    """Share of the prefixes that the mean over prefixes leaves out at each end."""
     changed_level: float = 1.0
     """Growth of the level's variance when the path has changed."""
     changed_effect: float = 0.25
-    """Growth of each effect's variance when the path has changed, or when the self-check has left an arm.
-    After it an effect is as unsure as before the first visit to a prefix.
+    """Growth of each effect's variance when the path has changed, or when the rule's self-check has left an
+    arm. The effect is then as unsure as before the first visit to a prefix.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Normal posteriors of the effects on n prefixes. Arm 0, the decision's own choice, has mean and variance
-    0.
+    """Normal posteriors of the effects on n prefixes. An effect is an arm's gain in log reward over arm 0,
+    the decision's own choice. Arm 0 has mean and variance 0.
     """
 
     mean: Floats
@@ -100,13 +106,13 @@ class Effects:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The posteriors of effects that may be like the effects of other prefixes, or unlike them."""
+    """The posteriors of arms' effects, which may be like the effects of other prefixes, or unlike them."""
 
     near: Effects
     """The posteriors if the effects are like those of other prefixes."""
     far: Effects
     far_share: Floats
-    """Probability that an effect is unlike the others, shape (n, arms)."""
+    """Probability that an effect is unlike the effects of other prefixes, shape (n, arms)."""
 
     @property
     def effects(self) -> Effects:
@@ -128,6 +134,9 @@ class Mixture:
 
 class Posteriors:
     """Levels and effects of n prefixes or hosts. Each has a Gaussian of its own.
+
+    The level is the log reward of the decision's own choice, arm 0. An effect is another arm's gain over it.
+    A visit is a group of flows on one arm, and counts as one observation.
 
     Args:
         arms: number of arms, including the decision's own choice.
@@ -170,7 +179,7 @@ class Posteriors:
         Args:
             prefixes: numbers of the prefixes, from 0 on, each once.
             arms: the arm that each visit drew; 0 for the decision's own choice.
-            values: mean value of the visit's flows, weighted by their information.
+            values: mean log reward of the visit's flows, weighted by their information.
             information: sum of the flows' information, above 0.
             now_s: time of the visit's end, s.
 
@@ -240,7 +249,7 @@ class Posteriors:
         self._certainty[prefixes] = np.minimum(certainty + weight, self.noise.visits + _MEMORY)
 
     def levels(self, prefixes: Ints, effects: Effects, now_s: float) -> Floats:
-        """The expected values of visits under the decision's own choice, shape (m,).
+        """The expected log rewards of visits under the decision's own choice, shape (m,).
 
         `effects` has the present estimates of the arms' effects, shape (m, arms). Visits of an arm show the
         sum of level and effect. So if an effect is thought to be smaller, the level is higher.
@@ -252,7 +261,7 @@ class Posteriors:
         return found
 
     def known(self, prefixes: Ints, now_s: float) -> Effects:
-        """The effects on prefixes by their own visits alone, shape (m, arms).
+        """The effects on prefixes that follow from their own visits alone, shape (m, arms).
 
         The variance is infinite if no visit ran the arm.
         """
@@ -266,7 +275,7 @@ class Posteriors:
         return Effects(mean, variance)
 
     def effects(self, prefixes: Ints, prior: Effects, now_s: float, others: Effects | None = None) -> Effects:
-        """Return the result of `mixture` as normal posteriors."""
+        """Return the result of `mixture` as normal posteriors, with the mixture's means and variances."""
         return self.mixture(prefixes, prior, now_s, others).effects
 
     def mixture(
@@ -280,16 +289,17 @@ class Posteriors:
     ) -> Mixture:
         """The effects on m prefixes, by their own visits and the prior.
 
-        The prior's variance is the variance of the wider level's mean; the spread between prefixes is added
-        here. A prefix can be unlike the others as a whole, or in one arm, and its data show which. The data
-        of some arms can make it more likely that the other arms are unlike, too, but never less likely,
-        because each arm has a probability of its own.
+        The variance of `prior` is the variance of a mean over prefixes; the spread between prefixes is added
+        here. A prefix can be unlike the others as a whole, or in one arm, and its data show which. Data about
+        some arms can raise the probability that the other arms are unlike, too. They never lower it, because
+        each arm has a probability of its own.
 
         Args:
             prefixes: numbers of the prefixes, shape (m,).
-            prior: effects of the level above, shape (m, arms).
+            prior: mean effects over prefixes, or for hosts the effects on their prefixes, shape (m, arms).
             now_s: time, s.
-            others: evidence of other hosts, shape (m, arms). The variance is infinite where there is none.
+            others: evidence of the operator's other servers, shape (m, arms). The variance is infinite where
+                there is none.
             hosts: true if these are single hosts, and the prior comes from their prefixes.
         """
         noise = self.noise
@@ -329,7 +339,7 @@ class Posteriors:
         return noise
 
     def wider(self, now_s: float, among: Ints | None = None) -> Effects:
-        """The effects of the level above, shape (1, arms): a trimmed mean over the prefixes with visits.
+        """The mean effects over prefixes with visits, trimmed at both ends, shape (1, arms).
 
         A prefix weighs 1 / (its variance + the variance between prefixes). `among` has the numbers of the
         prefixes that count; None stands for all prefixes with a visit.
@@ -355,7 +365,7 @@ class Posteriors:
         return Effects(mean, variance)
 
     def forget(self, prefixes: Ints) -> None:
-        """Forget these prefixes, so that they are like new ones."""
+        """Forget all that is known about these prefixes, so that they are like new ones."""
         self._mean[prefixes] = 0.0
         self._covariance[prefixes] = self._begin
         self._seen_s[prefixes] = np.nan

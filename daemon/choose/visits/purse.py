@@ -6,14 +6,14 @@ flows to the prefix run without a trial. The unit of the purse is the reward of 
 Each flow pays a share of this unit in. Each flow of a trial costs the logarithm of the incumbent's reward
 over the flow's own reward. If the trial gains, this cost is below 0, and the gain pays in.
 
-The logarithm never counts a loss of reward too low, because -x >= 1 - exp(x), and noise in x cancels in the
-sum. A flow can lose at most the reward of one flow, so a flow costs at most that. A flow also pays in at most
-that, or else noise would pay in.
+Let x be the logarithm of the flow's reward over the incumbent's. The cost -x never counts a loss of reward
+too low, because -x >= 1 - exp(x), and noise in x cancels in the sum. A flow can lose at most the reward of
+one flow, so a flow costs at most that. A flow that gains pays in at most as much, or else noise would pay in.
 
 The purses of the server and of the prefix must hold the worst case of a trial before the trial may be drawn.
 This amount is set aside for the time of a visit. A prefix that has had a visit may overdraw by the worst case
-of two trials. Without that, a server with few prefixes would wait for a hundred visits, however bad its
-decision. The bounds are:
+of two trials. Without that, a server with few prefixes would wait for a hundred visits, however bad its usual
+policy is. The bounds are:
 
 - spent on a prefix <= max(3 % of the reward of its flows, the reward of two of its largest visits);
 - spent on all <= max(1 % of the reward of all flows, the reward of two of the largest visits).
@@ -39,25 +39,34 @@ SERVER_SHARE: Final = 0.01
 PREFIX_SHARE: Final = 0.03
 """Largest share of the reward of a prefix's flows that the prefix's trials may cost."""
 AHEAD: Final = 2.0
-"""Number of trials whose worst case may be spent before it is earned (docs/lab-notes/learner.md)."""
+"""Number of trials whose worst case may be spent before the flows have earned it (docs/lab-notes/learner.md).
+"""
 CHANCE: Final = 0.48
-"""Chance that a visit is a trial, if there is money for one. It stays below one half, because the rarer lot
-is taken for the trial (`step/learning/lots.py`).
+"""Chance that a visit is a trial, if there is money for one. It stays below one half, because
+`step/learning/lots.py` takes the rarer one of a prefix's two arms for the trial.
 """
 WORST: Final = 1.0
 """Largest cost of a flow in a trial: the whole reward of one flow. A flow's gain counts up to this amount,
 too.
 """
 ASIDE_S: Final = 60.0
-"""Time in seconds for which money stays set aside. No visit lasts longer."""
+"""Time in seconds for which the worst case of a trial stays set aside. No visit lasts longer."""
 WORTH: Final = 0.03
-"""Least worth of a trial per unit of its cost. A trial teaches for many visits, but not for ever."""
+"""Least worth of a trial for its cost, with which the trial may be drawn. A trial teaches for many visits,
+but not for ever.
+"""
 _LEAST_COST: Final = 1e-3
-"""Least expected cost of a flow in a trial. It bounds the worth per cost of a trial that surely gains."""
+"""Least expected cost of a flow in a trial. It bounds the ratio of worth to cost of a trial that surely
+gains.
+"""
 
 
 class Purse:
-    """Income and ledger of n prefixes, numbered from 0 on."""
+    """The budget of trials on n prefixes, numbered from 0 on. Its unit is the reward of one flow.
+
+    The server and each prefix have a purse. Flows pay in a share of their reward, and trials of other arms
+    cost reward.
+    """
 
     def __init__(self) -> None:
         self.flows = np.zeros(0)
@@ -79,7 +88,7 @@ class Purse:
 
     @property
     def balance(self) -> float:
-        """Free balance of the server's purse, in flows' rewards; below 0 while trials are paid ahead."""
+        """Balance of the server's purse, less the amounts set aside; below 0 while trials are paid ahead."""
         return SERVER_SHARE * self.totals[0] - self._out
 
     @property
@@ -90,7 +99,7 @@ class Purse:
 
     @property
     def totals(self) -> tuple[float, float]:
-        """Number of all flows so far, and the net cost of all trials."""
+        """Number of all flows so far, and the cost of all trials less their gains."""
         flows, spent = self._forgotten.tolist()
         return flows + float(self.flows.sum()), spent + float(self.spent.sum())
 
@@ -140,8 +149,8 @@ class Purse:
     def chances(self, prefixes: Ints, worths: Floats, flows: Floats, now_s: float) -> Floats:
         """The chance that a visit to each of these prefixes is a trial, shape (m,).
 
-        Money goes first to the trials that are worth most for their cost, counted over all flows to come. A
-        chance of 0 means that there is no money for the prefix.
+        Money goes first to the trials with the largest product of worth and `flows`. A chance of 0 means that
+        there is no money for the prefix, or that its trial is not worth its cost.
 
         Args:
             prefixes: numbers of the prefixes, each once, shape (m,).

@@ -20,7 +20,9 @@ from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
 
 WINDOWS: Final = ((1, 10), (11, 30), (31, 100), (101, 400))
-"""The first and the last number of the visits to a prefix over which each result is averaged."""
+"""The windows of visits to a prefix over which results are averaged: numbers of the first and the last visit
+of each.
+"""
 GAP_S: Final = 60.0
 """Time in seconds between two visits to a prefix."""
 
@@ -36,21 +38,23 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Means over prefixes, for some of their visits. Values are logarithms of the reward."""
+    """Means over prefixes, for their visits from number `first` to number `last`. Values are logarithms of
+    the reward. The decision's own choice is the arm of the daemon's usual policy.
+    """
 
     first: int
     last: int
     gain: float
-    """Value of the learner's arms above the decision's own choice."""
+    """Value of the learner's arms, less the value of the decision's own choice."""
     best_gain: float
-    """Value of the best arm of each prefix above the decision's own choice."""
+    """Value of the best arm of each prefix, less the value of the decision's own choice."""
     closed: float
     """`gain` as a share of `best_gain`; NaN if `best_gain` is 0."""
     trials: float
     """Share of the visits that were trials."""
     cost: float
-    """Cost of the trials as a share of the flows' reward, from the true means of their arms: trial less
-    incumbent.
+    """Cost of the trials as a share of the flows' reward: the true mean value of the incumbent, the arm
+    without a trial, less the trial arm's.
     """
 
 
@@ -60,17 +64,17 @@ class Replayed:
 
     windows: list[Window]
     ledger: float
-    """Cost of all trials by the learner's own ledger, as a share of the flows' reward."""
+    """Cost of all trials as a share of the flows' reward, as the learner's own ledger counts it."""
     worst_prefix: float
-    """Largest cost of one prefix's trials, by the learner's ledger, as a share of the reward of that prefix's
-    flows.
+    """Largest cost of one prefix's trials as a share of the reward of this prefix's flows, as the learner's
+    ledger counts it.
     """
     changes: int
     """Number of changes of paths that the learner saw. All are false alarms, because a replay's paths are
     steady.
     """
     parts: list[list[Window]]
-    """The windows of each part of the prefixes in `parts`; an empty part has none."""
+    """The windows of each group of prefixes in the argument `parts` of `replay`; an empty group has none."""
 
 
 def replay(

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site: the knowledge of other hosts of the same operator about the arms on the same prefixes.
+"""The site: the hosts, or servers, of one operator. A host takes over the knowledge of the other hosts about
+the arms on the same destination prefixes.
 
-It is a level between a prefix and all flows. The hosts of a site differ somewhat, even on one path. So an
-effect that they report has a variance of at least `SPREAD`, however many hosts agree and however sure they
-are. `SPREAD` is a bound and is not added, because the merged report already includes the spread between
-hosts. A prefix's own visits soon count for more. If they contradict the report, the report counts for less
-(D. J. Spiegelhalter et al. 2004, Bayesian Approaches to Clinical Trials, section 5.8: priors in conflict with
-the data).
+This knowledge is a level between a prefix and all flows. The hosts of a site differ somewhat, even on one
+path. So an effect that they report has a variance of at least `SPREAD`, however many hosts agree and however
+sure they are. `SPREAD` is a bound and is not added, because the merged report already includes the spread
+between hosts. A prefix's own visits soon count for more. If they contradict the report, the report counts for
+less (D. J. Spiegelhalter et al. 2004, Bayesian Approaches to Clinical Trials, section 5.8: priors in conflict
+with the data).
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.errors import ArtifactError
 
 EFFECT_MAX: Final = 6.0
-"""Largest effect of an arm, in log reward. Values are clipped to a distance of 3 from their mean on both
-sides.
+"""Largest effect of an arm, its gain in log reward over another arm. Values are within 3 of their mean, so
+two of them differ by 6 at most.
 """
 VARIANCE_MIN: Final = 1e-4
 """Least variance of an effect. Hundreds of visits on a steady path give this variance."""
 VARIANCE_MAX: Final = 100.0
 """Variance of an effect about which there are no data."""
 SPREAD: Final = 0.005
-"""Variance of an effect between the hosts of a site. It was chosen on simulated worlds (`make
+"""Variance of an effect between the hosts (servers) of one operator. It was chosen on simulated worlds (`make
 bench-fleet`).
 """
 CONFLICT: Final = 2.0
-"""Number of standard deviations by which other hosts' report and own visits may differ. Beyond it the report
-counts for less.
+"""Number of standard deviations by which the report of other hosts may differ from a prefix's own visits.
+Beyond that the report counts for less.
 """
 FADES_PER_S: Final = 1e-6
 """Growth of the variance of a report, per second. It equals the growth for a prefix's own effects."""
 
 
 class Site:
-    """The effects on n prefixes as other hosts report them. An infinite variance means that
-    nothing is known.
+    """The effects of arms on n prefixes, as the operator's other hosts report them. An infinite variance
+    means that nothing is known. An effect is an arm's gain in log reward over the usual policy.
     """
 
     def __init__(self, arms: int) -> None:
@@ -95,7 +96,7 @@ class Site:
         return Effects(mean, np.maximum(variance, excess))
 
     def fade(self, prefixes: Ints, variance: float) -> None:
-        """Add this much to the variance of the reports on these prefixes."""
+        """Add `variance` to the variance of the reports on these prefixes."""
         self._variance[prefixes] += variance
 
     def knows(self, prefixes: Ints) -> Bools:
