@@ -20,6 +20,7 @@ from torch import nn
 from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
 from ltp_switcher.policies.training.networks import Stack, follow
+from ltp_switcher.policies.training.parts import Part, restore, state_of
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay
 
 
@@ -147,24 +148,20 @@ class Dqn:
         ]
         return outputs[:, 0]
 
+    def _parts(self) -> dict[str, Part]:
+        """Every network and optimiser, by its name in a checkpoint."""
+        return {
+            "network": self.network,
+            "target": self._target,
+            "average": self.average,
+            "optimiser": self._optimiser,
+        }
+
     def state_dict(self) -> dict[str, dict[str, object]]:
         """Return the state of the learning without the replay."""
-        return {
-            "network": self.network.state_dict(),
-            "target": self._target.state_dict(),
-            "average": self.average.state_dict(),
-            "optimiser": self._optimiser.state_dict(),
-            "counts": {"frames": self._frames, "updates": self._updates},
-        }
+        return state_of(self._parts(), {"frames": self._frames, "updates": self._updates})
 
     def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
         """Undo `state_dict`."""
-        for name, part in (
-            ("network", self.network),
-            ("target", self._target),
-            ("average", self.average),
-            ("optimiser", self._optimiser),
-        ):
-            part.load_state_dict(state[name])
-        counts = state["counts"]
-        self._frames, self._updates = int(str(counts["frames"])), int(str(counts["updates"]))
+        counts = restore(self._parts(), state)
+        self._frames, self._updates = counts["frames"], counts["updates"]

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
 from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, TwinCritic, follow
+from ltp_switcher.policies.training.parts import Part, restore, state_of
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences
 
 Array = NDArray[np.float32]
@@ -277,33 +278,26 @@ class Td3:
         nn.utils.clip_grad_norm_(module.parameters(), self.config.gradient_clip)
         optimiser.step()
 
+    def _parts(self) -> dict[str, Part]:
+        """Every network and optimiser, by its name in a checkpoint."""
+        return {
+            "actor": self.actor,
+            "average": self.average,
+            "critics": self.critics,
+            "target_actor": self._target_actor,
+            "target_critics": self._target_critics,
+            "actor_optimiser": self._actor_optimiser,
+            "critic_optimiser": self._critic_optimiser,
+        }
+
     def state_dict(self) -> dict[str, dict[str, object]]:
         """Return the state of the learning without the replay. Between episodes there is no other state."""
-        return {
-            "actor": self.actor.state_dict(),
-            "average": self.average.state_dict(),
-            "critics": self.critics.state_dict(),
-            "target_actor": self._target_actor.state_dict(),
-            "target_critics": self._target_critics.state_dict(),
-            "actor_optimiser": self._actor_optimiser.state_dict(),
-            "critic_optimiser": self._critic_optimiser.state_dict(),
-            "counts": {"frames": self._frames, "updates": self._updates},
-        }
+        return state_of(self._parts(), {"frames": self._frames, "updates": self._updates})
 
     def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
         """Undo `state_dict`."""
-        for name, part in (
-            ("actor", self.actor),
-            ("average", self.average),
-            ("critics", self.critics),
-            ("target_actor", self._target_actor),
-            ("target_critics", self._target_critics),
-            ("actor_optimiser", self._actor_optimiser),
-            ("critic_optimiser", self._critic_optimiser),
-        ):
-            part.load_state_dict(state[name])
-        counts = state["counts"]
-        self._frames, self._updates = int(str(counts["frames"])), int(str(counts["updates"]))
+        counts = restore(self._parts(), state)
+        self._frames, self._updates = counts["frames"], counts["updates"]
 
 
 class Batch:

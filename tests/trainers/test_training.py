@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -114,9 +115,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(make: object, tmp_path: Path) ->
     resumed = train(second, environment, Schedule(6, 10, 5), seed=7, out=tmp_path / "cut", resume=True)
     assert [(row.reward, row.losses) for row in rows] == [(row.reward, row.losses) for row in resumed]
     for name, value in flatten(whole.state_dict()).items():
-        other = flatten(second.state_dict())[name]
-        equal = torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other
-        assert equal, name
+        assert same(value, flatten(second.state_dict())[name]), name
 
 
 def flatten(tree: object, path: str = "") -> dict[str, object]:
@@ -127,6 +126,59 @@ def flatten(tree: object, path: str = "") -> dict[str, object]:
     else:
         return {path: tree}
     return {key: leaf for name, branch in items for key, leaf in flatten(branch, f"{path}/{name}").items()}
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two leaves of a state are equal."""
+    return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+
+def networks_of(agent: Dqn | Td3) -> dict[str, torch.nn.Module]:
+    """An agent's networks by their names in the checkpoints of earlier releases."""
+    if isinstance(agent, Dqn):
+        return {"network": agent.network, "target": agent._target, "average": agent.average}
+    return {
+        "actor": agent.actor,
+        "average": agent.average,
+        "critics": agent.critics,
+        "target_actor": agent._target_actor,
+        "target_critics": agent._target_critics,
+    }
+
+
+def optimisers_of(agent: Dqn | Td3) -> dict[str, torch.optim.Optimizer]:
+    """An agent's optimisers by their names in the checkpoints of earlier releases."""
+    if isinstance(agent, Dqn):
+        return {"optimiser": agent._optimiser}
+    return {"actor_optimiser": agent._actor_optimiser, "critic_optimiser": agent._critic_optimiser}
+
+
+@pytest.mark.parametrize("make", [feed_forward, dqn])
+def test_the_checkpoints_of_earlier_releases_load(make: Callable[[int], Dqn | Td3], tmp_path: Path) -> None:
+    """The state is built by name, and each part has weights that no other part has."""
+    made, taken = make(1), make(2)
+    train(made, Integrator(), Schedule(4, 10, 5), seed=1, out=tmp_path)
+    for place, network in enumerate(networks_of(made).values()):
+        for weights in network.parameters():
+            torch.nn.init.constant_(weights, float(place))
+    old = {name: part.state_dict() for name, part in {**networks_of(made), **optimisers_of(made)}.items()}
+    state = {**old, "counts": {"frames": 70, "updates": 8}}
+
+    taken.load_state_dict(state)
+
+    assert (taken._frames, taken._updates) == (70, 8)
+    for place, (name, network) in enumerate(networks_of(taken).items()):
+        assert all(bool((weights == place).all()) for weights in network.parameters()), name
+    for name, optimiser in optimisers_of(taken).items():
+        loaded, expected = flatten(optimiser.state_dict()), flatten(old[name])
+        assert loaded.keys() == expected.keys()
+        assert any("exp_avg" in leaf for leaf in loaded), "the optimiser has done steps"
+        for leaf, value in expected.items():
+            assert same(value, loaded[leaf]), f"{name}{leaf}"
+    assert list(taken.state_dict()) == list(state), (
+        "the next checkpoint has the same entries in the same order"
+    )
+    assert taken.state_dict()["counts"] == state["counts"]
 
 
 def test_a_torn_checkpoint_is_an_error_that_says_so(tmp_path: Path) -> None:
