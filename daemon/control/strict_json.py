@@ -8,6 +8,7 @@ import math
 from typing import Final
 
 from ltp_switcher.daemon.control.client import Json
+from ltp_switcher.nesting import children
 
 DEPTH_MAX: Final = 32
 """Deepest allowed nesting. It is far below the limit of every part of the program that uses
@@ -36,18 +37,12 @@ def parse(text: bytes) -> Json:
 
 
 def _check_depth(value: Json) -> None:
-    level = [value]
+    level: list[object] = [value]
     for _ in range(DEPTH_MAX + 1):
-        level = [child for parent in level for child in _children(parent)]
+        level = [child for parent in level for child in children(parent)]
         if not level:
             return
     raise ValueError("it is nested too deep")
-
-
-def _children(value: Json) -> list[Json]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def _constant(name: str) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ltp_switcher.errors import ConfigError
+from ltp_switcher.nesting import children
 
 DEPTH_MAX: Final = 32
 """Largest depth of nesting that is accepted. All later users of the values can handle far more."""
@@ -49,13 +50,7 @@ def _check(document: object) -> None:
         for value in level:
             if isinstance(value, int) and value not in _WHOLE:
                 raise _UnfitError(f"a whole number has at most 64 bits, unlike {str(value)[:20]}…")
-        level = [child for parent in level for child in _children(parent)]
+        level = [child for parent in level for child in children(parent)]
         if not level:
             return
     raise _UnfitError("it is nested too deep")
-
-
-def _children(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
