@@ -44,8 +44,7 @@ class Number(IntEnum):
     RATE = 0
     """The rate that the path delivered while the application had enough to send, in bytes/s."""
     VARIATION = 1
-    """The change of the rate between successive looks: the size of the logarithm of the ratio of their rates.
-    """
+    """The change of the rate from look to look: the absolute logarithm of the ratio of both rates."""
     PROPAGATION = 2
     """The RTT without a queue, in µs."""
     ACK_GAP = 3
@@ -155,7 +154,7 @@ class Chooser(ABC):
         """
 
     def close(self, slots: Slots) -> None:  # noqa: B027 - most choosers have nothing to do
-        """Forget flows that have ended. Later flows may get the same slots from `open`."""
+        """Forget flows that have ended. Later flows may be opened in the same slots."""
 
     def starts(self) -> dict[str, int]:
         """Return the arms on which new flows should begin, by destination prefix, as learned since the last

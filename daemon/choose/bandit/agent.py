@@ -292,7 +292,7 @@ class MutantAgent(Chooser, SlotArrays):
                 fit.
         """
         if "version" not in arrays:
-            # The rule ran alone.
+            # The rule ran alone when the state was saved.
             return
         try:
             if int(arrays["version"]) != STATE_VERSION:

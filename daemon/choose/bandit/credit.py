@@ -113,8 +113,8 @@ class Decisions(SlotArrays):
         exists = age < self.made[slots, None]
         sent_ns = time_ns - records["srtt_us"].astype(np.int64) * 1000
         begun = exists & (self._start_ns[slots] <= sent_ns[:, None])
-        # The newest decision for this arm that had begun when the data left. If there is none, any decision
-        # for the arm.
+        # Data belongs to the newest decision for its arm that had begun when the data left. If there is none,
+        # it belongs to the newest decision for the arm.
         worth = np.where(begun, 2 * self.depth, self.depth) - age
         same = (arms[:, :, None] == self._arm[slots][:, None, :]) & exists[:, None, :]
         worth = np.where(same, worth[:, None, :], 0)

@@ -48,9 +48,10 @@ def replay(records: NDArray[np.void], chosen: ArmIds, config: LearningSection) -
         config: settings for the length of a decision, for the reward (zeta, kappa) and for ADWIN.
 
     Returns:
-        inputs: the encoder's inputs, float32, shape (steps, 75). arm: the arm whose reward is the target,
-            uint8, shape (steps,). reward: the target, float32, shape (steps,); NaN where unknown. fresh: true
-            where the arm was chosen anew in this step, bool, shape (steps,).
+        inputs: the encoder's inputs, float32, shape (steps, 75).
+        arm: the arm whose reward is the target, uint8, shape (steps,).
+        reward: the target, float32, shape (steps,); NaN where unknown.
+        fresh: true where the arm was chosen anew in this step, bool, shape (steps,).
     """
     steps = len(records)
     windows = FeatureWindows()

@@ -124,7 +124,7 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
             self._left[slot] = STAY_LOOKS
 
     def mean(self, slot: int, arm: int) -> float:
-        """The mean reward of an arm for a flow; infinite before a look at the arm counts."""
+        """The mean reward of an arm for a flow; infinite before the first reward of the arm counts."""
         count = float(self._count[slot, arm])
         return float(self._sum[slot, arm]) / count if count else np.inf
 

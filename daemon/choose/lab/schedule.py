@@ -43,8 +43,7 @@ def parse_schedule(field: str, entries: Sequence[str]) -> list[tuple[str, float]
 
 
 class ScheduleChooser(Chooser, SlotArrays):
-    """Runs the arms of a schedule on every flow. An arm begins at its second of the flow's life, as far as
-    records show it.
+    """Runs the arms of a schedule on every flow. Each arm begins at its time after the start of the flow.
 
     Args:
         entries: the schedule, in the form that `parse_schedule` takes.

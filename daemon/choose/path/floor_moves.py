@@ -47,8 +47,8 @@ class FloorMoves(SlotArrays):
     def look(
         self, slots: Slots, least_us: Floats, floor_us: Floats, own_us: Floats, seen: Floats
     ) -> tuple[Bools, Bools, Floats]:
-        """Return three arrays of shape (n,): whether the path is shorter now, whether it is longer, and the
-        time for which the RTT has been high.
+        """Return three arrays of shape (n,): whether the RTT of the path has fallen, whether it has risen,
+        and the time for which the RTT of the looks has been high.
 
         The time is in seconds, and NaN where the RTT is not high. If the RTT has been high for long without
         being constant, there is a queue.
@@ -57,7 +57,7 @@ class FloorMoves(SlotArrays):
             slots: the players, shape (n,).
             least_us: lowest RTT of the look, shape (n,).
             floor_us: lowest RTT of the path, shape (n,).
-            own_us: queue that the arm keeps on every path, shape (n,).
+            own_us: queue that the arm keeps on every path, as a delay in µs, shape (n,).
             seen: fields from `looks.read`, shape (fields, n).
         """
         now_ns, kernel_floor_us, bdp_pkts = seen[TIME_NS], seen[KERNEL_FLOOR], seen[BDP]
@@ -82,6 +82,6 @@ class FloorMoves(SlotArrays):
         return fell, rose, high_s
 
     def forget(self, slots: Slots) -> None:
-        """Forget the earlier looks, which say nothing about later ones."""
+        """Forget the earlier looks of these players, because these looks say nothing about later ones."""
         self._raised_ns[slots] = 0
         self._queued_ns[slots] = 0

@@ -28,15 +28,15 @@ class _Players(SlotArrays):
 
 
 class Newcomers(SlotArrays):
-    """Tells which flows are young. A young flow does not join its siblings yet, the other flows that share
-    its bottleneck. All flows that share a bottleneck are a player.
+    """Tells which flows are young. The flows that share a bottleneck are siblings, and together one player. A
+    young flow does not join its siblings yet.
 
     Args:
         start_s: longest time for which a flow is young.
     """
 
     _old_ns = column(np.int64)
-    """Time from which on a flow is no newcomer, CLOCK_MONOTONIC; 0 before its first record."""
+    """Time from which on a flow is not young, CLOCK_MONOTONIC; 0 before its first record."""
     _spare_ns = column(np.int64)
     """Time at which the flow last had room in its window, or did not run the steady arm, CLOCK_MONOTONIC."""
 

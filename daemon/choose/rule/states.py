@@ -54,9 +54,9 @@ class State(IntEnum):
 ROLE: Final = np.array(
     (PROBING, PROBING, PROBING, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL), np.intp
 )
-"""The role of each state, by the state's value."""
+"""The role of each state (probing, steady or careful), by the state's value."""
 AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
-"""The state in which a role runs because it has earned the most, by the number of the role."""
+"""The state in which each role runs because it has earned the most, by the number of the role."""
 
 _JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
 """The states to which the measurements of a path lead."""

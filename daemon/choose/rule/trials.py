@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries the careful arm on short paths, where it may earn more than the steady arm.
+"""Tries the careful arm, Vegas, on short paths, where it may earn more than the steady arm, LTP.
 
 LTP keeps a queue of two or three milliseconds at any rate, and Vegas keeps two to four packets. On a fast and
-short path Vegas's queue is the shorter one, so the RTT is lower at the same rate. The steady arm's RTT shows
-the queue of LTP. Where the buffer is shorter than LTP's queue, LTP loses packets instead, and Vegas loses
-none. During a trial the careful arm has to earn more than the steady arm did before. If it earns less, the
-steady arm returns, and this path gets no further trial.
+short path Vegas's queue is the shorter one, so the RTT is lower at the same rate. LTP's queue shows in the
+RTT while LTP runs. Where the buffer is shorter than LTP's queue, LTP loses packets instead, and Vegas loses
+none. During a trial Vegas has to earn more than LTP did before. If Vegas earns less, LTP returns, and this
+path gets no further trial.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CAREFUL_PKTS: Final = 5.0
 STEADY_US: Final = 2500.0
 """LTP's queue, µs."""
 OWN_US: Final = 2.0 * STEADY_US
-"""A queue under the steady arm that is longer than this cannot be the arm's own, µs."""
+"""A queue under LTP that is longer than this cannot be LTP's own, µs."""
 GAIN: Final = 1.03
-"""Least ratio of the careful arm's expected reward to the steady arm's at which a trial begins."""
+"""Least ratio of Vegas's expected reward to LTP's at which a trial of Vegas begins."""
 LOOKS: Final = 8
-"""Number of looks over which each arm is judged."""
+"""Number of looks over which each arm is judged. A look lasts 0.25 s and two round trips at least."""
 LEFT: Final = 0.01
 """Least share of a look's reward that losses are taken to leave, so that one look does not decide alone."""
 OTHER: Final = 1.5
@@ -41,7 +41,7 @@ forgotten then.
 
 
 def fast(packet_us: Floats) -> Bools:
-    """True where the careful arm's queue is shorter in time than the steady arm's, shape (n,).
+    """True where the queue of Vegas is shorter in time than the queue of LTP, shape (n,).
 
     `packet_us` is the time that the bottleneck needs for a packet, µs, shape (n,).
     """
@@ -107,10 +107,12 @@ class Trials(SlotArrays):
     def findings(self, slots: Slots, state: States, calm: Bools) -> dict[int, tuple[Bools, Floats]]:
         """The findings of trials, by the number of the reason (`reasons`) to which each leads.
 
+        Each finding has two arrays of shape (n,): true where the reason applies, and the number for its text.
+
         Args:
             slots: players, shape (n,).
             state: state of each player, shape (n,).
-            calm: true where the RTT has settled, and the path neither swings nor loses packets without a
+            calm: true where the RTT has settled, the rate does not swing, and no packets are lost without a
                 queue.
         """
         seen = calm & (self._count[slots] >= LOOKS)

@@ -98,8 +98,8 @@ class Pair:
 
 @dataclass(slots=True)
 class Tournament:
-    """The tournament under way on a prefix: its terms, its flows, and the results so far. It compares arms in
-    pairs with the incumbent, the arm of the policy.
+    """The tournament under way on a prefix: its candidates, its flows, and the results so far. It compares
+    arms in pairs with the incumbent, the arm of the policy.
     """
 
     prefix: str

@@ -219,7 +219,7 @@ class Teams:
             same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
             prefixes = [str(prefix) for prefix in arrays["prefixes"].tolist()]
             count = len(prefixes)
-            # Earlier states lack these.
+            # The states of earlier releases lack methods, means and half widths.
             methods = arrays.get("methods", np.full(count, "budget")).tolist()
             means, halves = (
                 [_by_arm(row) for row in arrays.get(name, np.zeros((count, 0))).astype(np.float64).tolist()]

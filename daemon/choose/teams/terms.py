@@ -28,7 +28,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, candidates: Sequence[int], k: int) -> Terms:
-        """Make the terms for a wanted size. The size is cut to the number of candidates."""
+        """Make the terms for a wanted size k, which is cut to the number of candidates."""
         return cls(tuple(candidates), min(k, len(candidates)))
 
     @property

@@ -61,7 +61,7 @@ class Visits:
     """Indices into the learner's list of arms; 0 is the decision's own choice."""
     values: Floats
     """Mean value of the visit's flows, weighted by their information. A flow's value is the logarithm of its
-    reward.
+    reward. Its information is 0 to 1, and grows with the flow's busy time.
     """
     information: Floats
     flows: Floats

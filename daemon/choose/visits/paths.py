@@ -26,7 +26,7 @@ from ltp_switcher.errors import ArtifactError
 
 RIDGE: Final = 8.0
 """Certainty, one over the variance, of each weight of the linear function before any data. So a number at one
-scale from the median is expected to change an effect by about 0.35.
+standard deviation from the median typically changes an effect by 0.35.
 """
 DEPENDS: Final = 0.2
 """Probability, before any data, that an arm's effects depend on the numbers of the paths."""

@@ -180,7 +180,8 @@ class Posteriors:
             prefixes: numbers of the prefixes, from 0 on, each once.
             arms: the arm that each visit drew; 0 for the decision's own choice.
             values: mean log reward of the visit's flows, weighted by their information.
-            information: sum of the flows' information, above 0.
+            information: sum of the flows' information, above 0. The information of a flow is 0 to 1, and
+                grows with its busy time.
             now_s: time of the visit's end, s.
 
         Returns:
@@ -314,7 +315,7 @@ class Posteriors:
             told += others.mean[:, 1:] / others.variance[:, 1:]
         near, of_near = _joined(evidence, told, prior, between)
         far, of_far = _joined(evidence, told, prior, noise.far)
-        # For each arm by itself, this is the word of its own data alone.
+        # Here each arm is judged by itself, by its own data alone.
         alone = 1.0 / np.diagonal(covariance, axis1=1, axis2=2) - 1.0 / _DIFFUSE
         vector = self._mean[prefixes, 1:] * (alone + 1.0 / _DIFFUSE)
         if others is not None:
