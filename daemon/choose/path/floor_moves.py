@@ -19,8 +19,8 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
 CONSTANT: Final = 0.1
-"""The RTT counts as constant while the lowest RTT of each look differs from the first look's by at most this
-share.
+"""The RTT counts as constant while the lowest RTT of each look (0.25 s or more) differs from the first look's
+by at most this share.
 """
 
 

@@ -20,15 +20,17 @@ from ltp_switcher.daemon.choose.path.looks import Look
 from ltp_switcher.slots import SlotArrays, column
 
 MEMORY: Final = 8
-"""Number of looks over which each number of a path is averaged."""
+"""Each number that describes a path is a mean over this many looks. A look lasts 0.25 s or more."""
 CONFIRMS: Final = 1.05
-"""A look shows the propagation RTT if its lowest RTT is at most this multiple of the path's lowest RTT."""
-BEHIND_QUEUE: Final = 1.1
-"""Losses of a look show the size of the buffer if its highest RTT is at least this multiple of the path's
+"""A look (0.25 s or more) shows the propagation RTT if its lowest RTT is at most this multiple of the path's
 lowest RTT.
 """
+BEHIND_QUEUE: Final = 1.1
+"""The losses of a look (0.25 s or more) show the size of the buffer if its highest RTT is at least this
+multiple of the path's lowest RTT.
+"""
 PACKETS_LEAST: Final = 20.0
-"""Least number of packets in a look for which the share of lost packets counts."""
+"""Least number of packets in a look (0.25 s or more) for which the share of lost packets counts."""
 
 
 def tell(look: Look) -> Floats:

@@ -40,13 +40,13 @@ APART_PKTS: Final = 10.0
 It is counted in packets that the bottleneck sends in this time.
 """
 SAMPLES_LEAST: Final = 3
-"""Least number of RTT samples in a look with which a flow's mean RTT counts."""
+"""Least number of RTT samples in a look (0.25 s or more) with which a flow's mean RTT counts."""
 MISFITS: Final = 4
-"""Number of looks with another RTT than the player's after which a flow leaves its player. A look with the
-player's RTT takes one off this count.
+"""A flow leaves its player, the flows that share a bottleneck, when this count is reached. Each look (0.25 s
+or more) with another RTT than the player's adds one, and each look with the same RTT takes one off.
 """
 MOVES_MAX: Final = 2
-"""Number of moves between players after which a flow stays with its player."""
+"""Number of moves after which a flow stays with its player, the flows that share a bottleneck."""
 
 _SUMMED: Final = [RTT_SAMPLES, RTT_SUM, LOST_WITHOUT_QUEUE, BDP, SILENT_NS]
 _TOTALS: Final = [DELIVERED, LOST]

@@ -23,21 +23,23 @@ LOOKS: Final = 12
 lasts a quarter of a second and two round trips at least.
 """
 STANDS: Final = 1.1
-"""A queue stands if the lowest RTT of each look exceeds the path's lowest RTT by this factor."""
+"""A queue stands if the lowest RTT of each look (0.25 s or more) exceeds the path's lowest RTT by this
+factor.
+"""
 CONSTANT: Final = 1.2
-"""Largest ratio between the lowest RTTs of the looks that must agree. On a link whose rate varies, the ratio
-is larger.
+"""Largest ratio between the lowest RTTs of `LOOKS` looks behind a rival, another flow that fills the queue.
+On a link whose rate varies, the ratio is larger.
 """
 SLOW: Final = 0.5
 """A rate is low if its mean is below this share of the highest rate of the path."""
 GAIN: Final = 1.5
-"""If the rate rises by this factor under the probing arm, another flow had kept it low."""
+"""If the rate rises by this factor while BBR, the probing arm, runs, another flow had kept it low."""
 TESTED_LOOKS: Final = 4
-"""Number of looks at the end of a test whose rates count. In a test the probing arm shows whether another
-flow had taken a part of the rate.
+"""Number of looks (0.25 s or more each) at the end of a test whose rates count. The test shows whether
+another flow had taken a part of the rate.
 """
 DOUBLED_MAX: Final = 4
-"""Largest number of times that the time until the next test doubles."""
+"""Largest number of times that the time until the next test for another flow's queue doubles."""
 
 
 class Rivals(SlotArrays):

@@ -57,9 +57,9 @@ too.
 PAIRS_MAX: Final = 16
 """Largest number of comparisons of two arms that run at a time, over all prefixes."""
 LOOKED: Final = 8
-"""Number of tournaments that each step looks at, to begin their next comparisons of two arms."""
+"""Number of tournaments that each step checks, to begin their next comparisons of two arms."""
 AWAY_NS: Final = 10_000_000_000
-"""Longest time between two looks at a tournament, in ns, for which its prefix saves up for comparisons of
+"""Longest time between two checks of a tournament, in ns, for which its prefix saves up for comparisons of
 arms.
 """
 KEPT_MAX: Final = 4096

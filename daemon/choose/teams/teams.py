@@ -30,7 +30,7 @@ The team that was unused for longest is forgotten first.
 """
 
 SetPool = Callable[[Sequence[int], "Ints | None"], None]
-"""The type of a function that sets the pool of open flows; see `Chooser.set_pool`."""
+"""The type of a function that sets the arms among which flows may choose; see `Chooser.set_pool`."""
 
 
 class Teams:

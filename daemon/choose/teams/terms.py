@@ -17,7 +17,9 @@ Method = Literal["tournament", "budget"]
 """
 METHODS: Final[tuple[Method, ...]] = ("tournament", "budget")
 STALLED_NS: Final = 2_000_000_000
-"""Time in ns. A flow without a record for this long takes no part in a selection."""
+"""Time in ns. A flow without a record for this long takes no part in team selection, the search for a path's
+best arms.
+"""
 
 
 class Terms(NamedTuple):
@@ -96,8 +98,8 @@ class Eq1:
 
 
 def gaps(team: tuple[int, ...], means: Mapping[int, float]) -> dict[int, float]:
-    """The distance of each arm's mean from the border of the team (Mutant Eq. 5); empty if all arms are in
-    the team.
+    """The distance of each arm's mean from the border of the team, the best k arms (Mutant Eq. 5); empty if
+    all arms are in the team.
     """
     others = [mean for arm, mean in means.items() if arm not in team]
     if not others:

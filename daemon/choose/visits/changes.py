@@ -18,8 +18,8 @@ from ltp_switcher.daemon.choose.change_detection import AdwinBank
 DETECTORS_MAX: Final = 16_384
 """Largest number of detectors, one for a prefix. A detector takes 2.1 KB, and all of them together 35 MB."""
 VISITS_MIN: Final = 20
-"""Least number of visits with which a prefix has a detector of changes. Before that the expected value of its
-visits has not settled.
+"""Least number of visits (groups of flows on one arm) with which a prefix has a detector of changes. Before
+that the expected value of its visits has not settled.
 """
 DELTA: Final = 0.02
 """ADWIN's δ, the probability of a false alarm. With river's default of 0.002, a change of the reward by a

@@ -30,20 +30,24 @@ from ltp_switcher.daemon.choose.visits.site import Site
 from ltp_switcher.errors import ArtifactError
 
 WIDER_S: Final = 10.0
-"""Least time in seconds between two computations of the mean effects over all prefixes (the wider level)."""
+"""Least time in seconds between two computations of the mean effects over all prefixes (the wider level). An
+effect is an arm's gain in log reward over the usual policy.
+"""
 FIRST_TRIAL: Final = 3
-"""Number of visits to a prefix before the first trial of another arm there (docs/lab-notes/learner.md)."""
+"""Number of visits (groups of flows on one arm) to a prefix before the first trial of another arm there
+(docs/lab-notes/learner.md).
+"""
 LEARN_FROM: Final = 1024
-"""Largest number of prefixes from which the learner finds how effects depend on the numbers of paths. With
-ten times as many, a step takes 16 ms longer.
+"""Largest number of prefixes from which the learner finds how the effects of arms depend on the numbers that
+describe paths. With ten times as many, a step takes 16 ms longer.
 """
 CALM_S: Final = 600.0
 """Time in seconds. A surprise (an arm of the daemon's policy earned too little) counts if no other surprise
 came within this time before it.
 """
 BOUND: Final = 2.0
-"""Number of standard deviations between the mean of an effect and its lower bound. One in forty effects lies
-below its lower bound.
+"""Number of standard deviations between the mean of an effect (an arm's gain in log reward) and its lower
+bound. One in forty effects lies below its lower bound.
 """
 
 

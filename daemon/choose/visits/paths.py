@@ -25,20 +25,22 @@ from ltp_switcher.daemon.choose.visits.posterior import Effects
 from ltp_switcher.errors import ArtifactError
 
 RIDGE: Final = 8.0
-"""Certainty, one over the variance, of each weight of the linear function before any data. So a number at one
-standard deviation from the median typically changes an effect by 0.35.
+"""Certainty (one over the variance) of each weight of the linear function, before any data. The function
+leads from the numbers of a path to an arm's gain in log reward. So a number at one standard deviation from
+its median typically changes the gain by 0.35.
 """
 DEPENDS: Final = 0.2
-"""Probability, before any data, that an arm's effects depend on the numbers of the paths."""
+"""Probability, before any data, that an arm's gain in log reward depends on the numbers that describe paths.
+"""
 CLAIM: Final = 1.5
-"""Largest difference between one prefix's effect and the mean over all prefixes that counts for other
-prefixes.
+"""If an arm's gain in log reward on a prefix differs by more than this from the mean over all prefixes, only
+this difference counts for other prefixes.
 """
 MEMORY: Final = 50.0
 """Number of flows over which the numbers of a prefix's path are averaged. Older flows fade."""
 UNUSUAL: Final = 3.0
-"""Largest distance of a number from the median of all prefixes, in scales. A scale is a robust standard
-deviation. Larger distances count as this one.
+"""Largest distance of a number that describes a path from the median of all prefixes, in robust standard
+deviations. Larger distances count as this one.
 """
 _LEAST: Final = np.array([1.0, 0.02, 1.0, 1.0, 1.0, 1e-4, 100.0, 0.02])
 """A constant that is added to each number before its logarithm, in the number's unit, because numbers may be

@@ -39,11 +39,13 @@ SERVER_SHARE: Final = 0.01
 PREFIX_SHARE: Final = 0.03
 """Largest share of the reward of a prefix's flows that the prefix's trials may cost."""
 AHEAD: Final = 2.0
-"""Number of trials whose worst case may be spent before the flows have earned it (docs/lab-notes/learner.md).
+"""Number of trials of other arms whose worst cost may be spent before the flows have earned it
+(docs/lab-notes/learner.md).
 """
 CHANCE: Final = 0.48
-"""Chance that a visit is a trial, if there is money for one. It stays below one half, because
-`step/learning/lots.py` takes the rarer one of a prefix's two arms for the trial.
+"""Chance that a visit, a group of flows on one arm, is a trial of another arm, if there is money for one. It
+stays below one half, because `step/learning/lots.py` takes the rarer one of a prefix's two arms for the
+trial.
 """
 WORST: Final = 1.0
 """Largest cost of a flow in a trial: the whole reward of one flow. A flow's gain counts up to this amount,
@@ -52,7 +54,7 @@ too.
 ASIDE_S: Final = 60.0
 """Time in seconds for which the worst case of a trial stays set aside. No visit lasts longer."""
 WORTH: Final = 0.03
-"""Least worth of a trial for its cost, with which the trial may be drawn. A trial teaches for many visits,
+"""Least worth for its cost with which a trial of another arm may be drawn. A trial teaches for many visits,
 but not for ever.
 """
 _LEAST_COST: Final = 1e-3
@@ -142,7 +144,8 @@ class Purse:
     def settle(self, prefixes: Ints, flows: Floats, effects: Floats) -> None:
         """Enter trials in the ledger. The arrays have the shape (m,).
 
-        `effects` are differences of the logarithm of the reward: trial less incumbent.
+        `effects` has the log reward of each trial, less the log reward that the incumbent, the arm without a
+        trial, promised.
         """
         np.add.at(self.spent, prefixes, flows * np.clip(-effects, -WORST, WORST))
 

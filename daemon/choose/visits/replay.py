@@ -20,11 +20,11 @@ from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.learner import Learner, Visits
 
 WINDOWS: Final = ((1, 10), (11, 30), (31, 100), (101, 400))
-"""The windows of visits to a prefix over which results are averaged: numbers of the first and the last visit
-of each.
+"""The windows of visits (groups of flows on one arm) over which results are averaged: numbers of the first
+and the last visit of each.
 """
 GAP_S: Final = 60.0
-"""Time in seconds between two visits to a prefix."""
+"""Time in seconds between two visits (groups of flows on one arm) to a prefix."""
 
 
 @dataclass(frozen=True, slots=True)

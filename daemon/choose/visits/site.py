@@ -26,19 +26,23 @@ EFFECT_MAX: Final = 6.0
 two of them differ by 6 at most.
 """
 VARIANCE_MIN: Final = 1e-4
-"""Least variance of an effect. Hundreds of visits on a steady path give this variance."""
+"""Least variance of an effect, an arm's gain in log reward. Hundreds of observations on a steady path give
+this variance.
+"""
 VARIANCE_MAX: Final = 100.0
-"""Variance of an effect about which there are no data."""
+"""Variance of an effect, an arm's gain in log reward, about which there are no data."""
 SPREAD: Final = 0.005
-"""Variance of an effect between the hosts (servers) of one operator. It was chosen on simulated worlds (`make
-bench-fleet`).
+"""Variance of an effect, an arm's gain in log reward, between the hosts (servers) of one operator. It was
+chosen on simulated worlds (`make bench-fleet`).
 """
 CONFLICT: Final = 2.0
-"""Number of standard deviations by which the report of other hosts may differ from a prefix's own visits.
-Beyond that the report counts for less.
+"""Number of standard deviations by which the report of the operator's other hosts may differ from a prefix's
+own visits. Beyond that the report counts for less.
 """
 FADES_PER_S: Final = 1e-6
-"""Growth of the variance of a report, per second. It equals the growth for a prefix's own effects."""
+"""Growth of the variance of other hosts' reports, per second. It equals the growth for a prefix's own
+effects.
+"""
 
 
 class Site:
