@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval ablate`: compare the rule without each of its special cases with the whole rule."""
+"""`ltp-eval ablate`: leave out each special case of the daemon's rule in turn, and compare the reward with
+the whole rule's.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ Read = TypeVar("Read")
 
 
 def ablate(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the whole rule, find where each case acts, run the rule without it there, and compare."""
+    """Run the whole rule on all paths. Where a special case acts, run the rule without the case, too. Compare
+    the two.
+    """
     for case in options.cases:
         if case not in CASES:
             allowed = f"any of {', '.join(CASES)}{did_you_mean(case, CASES)}"
@@ -57,7 +61,7 @@ def ablate(options: argparse.Namespace, console: Console, progress: Console) -> 
 
 
 def tuning_only(given: object, paths: Iterable[str]) -> None:
-    """Refuse paths that are held out.
+    """Refuse paths that are held out, because nobody may choose settings by them.
 
     Raises:
         ConfigError: one of the paths is held out.
@@ -72,8 +76,8 @@ def recordings(
     options: argparse.Namespace,
     progress: Console,
 ) -> tuple[dict[str, RunResult], dict[str, Read]]:
-    """Make the runs of the whole rule, apply a function to each recording, and return the values by job's
-    name.
+    """Run the whole rule for each job. Return the results, and the value of the function `of` for each run's
+    recording, both by the job's name.
     """
     recorded = {name: ablation.recorded(job) for name, job in jobs.items()}
     for job in jobs.values():
@@ -93,7 +97,7 @@ def recordings(
 def made(
     jobs: Mapping[str, Job], options: argparse.Namespace, progress: Console, *, use_cache: bool = True
 ) -> dict[str, RunResult]:
-    """Make the runs, shown by name in the progress, and return the results by name."""
+    """Make the runs, and return their results by name. The progress shows the same names."""
     labels = {job: name for name, job in jobs.items()}
     made = run_batch(
         list(jobs.values()),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval claims` and `claims-page`: test the claims of the papers, and keep the figures."""
+"""`ltp-eval claims` and `claims-page`: test the claims of the learned arms' papers, and write their page in
+docs/.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from ltp_switcher.eval.run.executor import executor_of
 
 
 def judge(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the claims, and write `claims.json`, `claims.md` and pictures. With `--update`, docs/ also gets
-    them.
+    """Test the claims, and write `claims.json`, `claims.md` and pictures. With `--update`, also write the
+    figures into docs/.
     """
     if options.update and options.quick:
         raise ConfigError("--update", True, "without --quick: the record is of full runs")

@@ -149,8 +149,8 @@ def cost(options: argparse.Namespace, console: Console, progress: Console) -> No
 
 
 def handover(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval handover`: it compares a window that fits the path with an unchanged window,
-    after a switch.
+    """`ltp-eval handover`: it compares two windows that a flow can have after a switch of its arm: one that
+    fits the path, and the old one.
     """
     gains = handovers.measure_handover(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [gain.to_dict() for gain in gains], lambda: handovers.gains_table(gains))
@@ -163,7 +163,7 @@ def speed(options: argparse.Namespace, console: Console, progress: Console) -> N
 
 
 def teams(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval teams`: it selects one team for each seed, and shows the arms that the teams share."""
+    """`ltp-eval teams`: it selects a team of arms with each seed, and shows how many arms the teams share."""
     scenario = find_scenario(options.scenario).with_settings(parse_assignments(options.settings))
     if len(options.seeds) < 2:
         raise ConfigError("--seeds", options.seeds, "two or more: teams are compared with each other")
@@ -208,8 +208,8 @@ def list_names(options: argparse.Namespace, console: Console, _: Console) -> Non
 
 
 def contexts(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval contexts`: it places the encoder's contexts on several paths, and writes `contexts.json` and
-    a picture.
+    """`ltp-eval contexts`: it shows how well the encoder's outputs (contexts) tell several paths apart, and
+    writes `contexts.json` and a picture.
     """
     scenarios = _unlike(find_scenario(name) for name in options.scenario or CONTEXT_SCENARIOS)
     if len(scenarios) < 2:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval expectations`: how well the path model predicts the best arm on kinds of path that it has not
-seen.
+"""`ltp-eval expectations`: how well the daemon's model of a path predicts the best arm on unseen kinds of
+path.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from ltp_switcher.eval.suite.score import Mean
 KINDS_MIN: Final = 3
 """Least number of kinds of path in a study. A model predicts each kind from two others or more."""
 REST_S: Final = 1.5
-"""Time in seconds for which a recording continues after the look at the path's numbers. A flow begins a
-second late if an ACK of its handshake is lost.
+"""Time in seconds that a recording lasts after the moment at which the path's numbers are read. A flow begins
+a second late if an ACK of its handshake is lost.
 """
 
 
 def expectations(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Make the twin runs that are missing, fit a model for each arm, and score the models' choices."""
+    """Run each arm alone on every path, fit models of the arms' rewards, and score the arms that the models
+    choose.
+    """
     need_pictures(placed=True)
     from ltp_switcher.eval.prior import expectations as study
 

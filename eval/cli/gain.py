@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval gain-coverage` and `gain-rollout`: test report and rollout on simulations with a known truth."""
+"""`ltp-eval gain-coverage` and `gain-rollout`: test the daemon's report and its rollouts on simulated
+traffic, where the true effect is known.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ from ltp_switcher.files import write_atomically
 COVERAGE: Final = (
     holdback(200, 0.1, before=True), holdback(50, 0.2, before=False), switchback(24), switchback(288),
 )  # fmt: skip
-"""Designs of experiments that are judged with no true effect."""
+"""Designs of the experiments without a true effect."""
 POWER: Final = (
     *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000, 4500, 5000)),
     *(switchback(blocks) for blocks in (72, 144, 216, 288)),
 )
-"""Designs of different sizes that are judged with a true effect."""
+"""Designs of the experiments with a true effect, each in several sizes."""
 
 
 def coverage(options: argparse.Namespace, console: Console, progress: Console) -> None:
@@ -70,7 +72,7 @@ def coverage(options: argparse.Namespace, console: Console, progress: Console) -
 
 
 def rollouts(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Simulate rollouts with and without the effect, and print how they ended."""
+    """Simulate rollouts with and without a true effect, and print how they ended."""
     outcomes: list[simulated.Outcome] = []
     with (
         Progress(console=progress) as bar,

@@ -31,7 +31,7 @@ def json_text(value: object) -> str:
 
 
 def need_pictures(*, placed: bool = False) -> None:
-    """Raise an error before hours of runs, not after them, if pictures cannot be drawn.
+    """Check that pictures can be drawn, before hours of runs and not after them.
 
     With `placed`, scikit-learn is needed, too, because it places the points of some pictures.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval prior`: it scores models that pick the arm by one look at BBR's start, on paths that they have
-not seen. The look is the flow's first seconds.
+"""`ltp-eval prior`: it scores models that pick an arm by a flow's first seconds under BBR, on paths that the
+models have not seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ltp_switcher.eval.suite.score import Mean
 
 PATHS_MIN: Final = 20
-"""Least number of paths in a study. If there are fewer paths, a fold has less than two of them."""
+"""Least number of paths in a study. With fewer paths, a fold of the cross-validation has less than two of
+them.
+"""
 
 
 def prior(options: argparse.Namespace, console: Console, progress: Console) -> None:

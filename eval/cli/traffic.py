@@ -38,7 +38,9 @@ on."""
 
 
 def traffic(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the schemes, compare them, replay the learner; write JSON, all flows, and a picture."""
+    """Run the schemes and compare them. Replay the learner from flow to flow on these runs. Write JSON, all
+    flows, and a picture.
+    """
     need_pictures()
     low, high = LIMITS["load"]
     if not low <= options.load <= high:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-eval traffic-compare`: schemes or revisions, flow by flow, from folders that `traffic` has written."""
+"""`ltp-eval traffic-compare`: compare two schemes or two revisions flow by flow, from folders that `ltp-eval
+traffic` has written.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ltp_switcher.eval.report.traffic_pair_tables import pair_tables
 
 
 def compare(options: argparse.Namespace, console: Console, _: Console) -> None:
-    """Compare two sides, and print tables or JSON. Nothing is run."""
+    """Compare our side with theirs, each a scheme's finished flows, and print tables or JSON.
+    Nothing is run.
+    """
     scheme, over = options.scheme, options.over or options.scheme
     if not options.against and over == scheme:
         raise ConfigError(

@@ -58,13 +58,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Verdicts of the reports of a design's experiments on one measure.
+    """The reports of all experiments of one design, judged by one measure.
 
     Attributes:
         covered: share of the intervals that contained the true effect.
-        found: share of the intervals that lay beyond 0 on the right side.
+        found: share of the reports with an interval that excludes 0, on the true effect's side.
         unknown: number of reports without an interval.
-        bias: median error of the estimates.
+        bias: median error of the estimated effects, in the effect's own unit.
     """
 
     design: str
@@ -78,15 +78,17 @@ class Outcome:
 
 
 def holdback(prefixes: int, share: float, *, before: bool) -> Design:
-    """Return the design of a holdback of this many prefixes. With `before`, the log begins before the
-    experiment.
+    """Return the design of a holdback: a share of the prefixes keeps the baseline. With `before`, the log
+    begins a day before the experiment.
     """
     size = f"{prefixes} prefixes, {share:.0%} held back" + (", log of the day before" if before else "")
     return Design("holdback", size, partial(_holdback, prefixes, share, before))
 
 
 def switchback(blocks: int, prefixes: int = 30) -> Design:
-    """Return the design of a switchback of this many time blocks."""
+    """Return the design of a switchback: in each time block, all flows have either the baseline or the
+    treatment, by lot.
+    """
     size = f"{blocks} blocks ({blocks * simulated_log.BLOCK_S / 86_400:g} days), {prefixes} prefixes"
     return Design("switchback", size, partial(_switchback, blocks, prefixes))
 

@@ -51,8 +51,8 @@ STAGE_MAX_S: Final = 14 * DAY_S
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The end of a rollout: `done`, `harm`, `undecided`, or `open` if the simulation ended before the
-    rollout.
+    """A finished rollout. Its `end` is `done`, `harm`, `undecided`, or `open` if the
+    simulation ended first.
     """
 
     end: str
@@ -60,19 +60,19 @@ class Run:
     """Index of the stage in which the rollout ended; 3 is all of the traffic."""
     hours: float
     wrong: bool
-    """Whether the rollout ever contradicted the true effect."""
+    """Whether the rollout's bounds of the effect excluded the true effect at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The ends of the rollouts of a design with an effect.
+    """The ends of all rollouts of one design with one true effect.
 
     Attributes:
         back: number of rollouts that went back to mode advise, for any reason.
         early: number of rollouts that went back before the stage of 50 %.
-        wrong: number of rollouts that ever contradicted the true effect.
-        ends: number of rollouts by end and share of the stage.
-        hours: 5, 50 and 95 % quantiles of the time until the end.
+        wrong: number of rollouts whose bounds excluded the true effect at any time.
+        ends: number of rollouts by end and by the stage's share of the traffic, such as `harm at 10%`.
+        hours: 5, 50 and 95 % quantiles of the time until the end, in hours.
     """
 
     design: str

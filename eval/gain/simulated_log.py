@@ -3,8 +3,9 @@
 
 Prefixes differ by a factor (log-normal, with a tail of slow ones). Load has a daily wave and is
 autocorrelated. Flow sizes are Pareto, so that few flows carry most bytes. A flow's rate is skewed, and most
-flows have no retransmits. An arm still acts for some seconds of the next block, so that the wash-out matters.
-`Trial` draws the groups, as in the daemon.
+flows have no retransmits. After a change of arms, the earlier arm still acts for some seconds of the next
+time block. So the report has to leave out the first seconds of a block (wash-out). `Trial` draws the groups,
+as in the daemon.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ BEGIN_S: Final = 1_700_000_000.0 // 86_400 * 86_400
 BLOCK_S: Final = 600.0
 WASHOUT_S: Final = 60.0
 _SPAN_S: Final = 10.0
-"""Longest time of a decision in seconds."""
+"""Longest time in seconds that one row of the log covers."""
 _ROWS_MAX: Final = 30
 _DAY_S: Final = 86_400.0
 _CARRY_S: Final = 15.0
-"""Time constant in seconds with which the arm of the earlier block fades."""
+"""Time constant in seconds with which the effect of the previous block's arm fades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ def holdback(
     *,
     before: bool = False,
 ) -> Rows:
-    """Return the log of a day's holdback. With `before`, it also has the day before, in mode advise."""
+    """Return the log of a holdback of one day: a share of the prefixes keeps the baseline. With `before`, the
+    log also has the day before, in mode advise, in which the daemon switches nothing.
+    """
     rng = np.random.default_rng([1, seed])
     names = _prefixes(prefixes)
     trial = Trial("holdback", share=share, arm=1, seed=seed)
@@ -108,7 +111,9 @@ def switchback(
     *,
     washout_s: float = WASHOUT_S,
 ) -> Rows:
-    """Return the log of a switchback over this many time blocks."""
+    """Return the log of a switchback: in each of the time blocks, all flows have either the baseline or the
+    treatment, by lot.
+    """
     rng = np.random.default_rng([2, seed])
     names = _prefixes(prefixes)
     trial = Trial("switchback", block_s=BLOCK_S, washout_s=washout_s, arm=1, seed=seed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the daemon beside the guest instead of in it: as a process of the host, in the guest's time.
+"""Runs the daemon as a process of the host, beside the guest (the virtual machine), but by the guest's clock.
 
-In the guest the daemon's Python would be emulated, which takes most of a run's time. Beside the guest, only
-the daemon's calls on the kernel are made in the guest. A model tells how long the daemon would have worked;
+In the guest the daemon's Python would be emulated, which takes most of a run's time. A daemon beside the
+guest makes only its system calls in the guest. A model tells how long the daemon would have worked there;
 `python -m ltp_switcher.eval.lab.delay` measures it.
 """
 
@@ -41,8 +41,8 @@ _PLUGIN_FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-sh
 
 
 def companion(config: bytes, policy: str, status: str) -> Companion:
-    """Return the daemon with this configuration file. At SIGTERM it writes its status to the guest path
-    `status`.
+    """Return the process that runs the daemon on the host, with the configuration file `config`. At SIGTERM
+    the daemon writes its status to the guest path `status`.
 
     Raises:
         LabError: a part is missing and cannot be fetched or built.
@@ -58,7 +58,7 @@ def companion(config: bytes, policy: str, status: str) -> Companion:
 
 
 def interpreter() -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the command and the environment of the guest's Python with the package, for the host.
+    """Return the command and the environment with which the host runs the guest's Python and this package.
 
     Raises:
         LabError: a package or wheel cannot be fetched.
@@ -74,24 +74,28 @@ def interpreter() -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def agent() -> Path:
-    """Return the program that makes the daemon's calls in the guest."""
+    """Return the guest's program that makes the daemon's system calls there."""
     return compiled(GUEST / "agent")
 
 
 def ingredients() -> list[str]:
-    """Return all inputs of a run that come from this module, except the daemon's configuration and agent."""
+    """Return texts that change whenever a part of the daemon beside the guest changes, except its
+    configuration and the agent.
+    """
     made = [json.dumps([_ENVIRONMENT, delays()], sort_keys=True), digest(PROGRAM), digest(plugin())]
     return [*made, *(layer.name for layer in python_layers(service=False))]
 
 
 def delays() -> Mapping[str, Mapping[str, int]]:
-    """Return the model of the daemon's time, in ns by policy and learned arm; see `delay.fit`."""
+    """Return the model of the time that a step of the daemon takes, in ns, by policy and learned arm; see
+    `delay.fit`.
+    """
     known: dict[str, dict[str, int]] = json.loads(DELAYS.read_text())
     return known
 
 
 def measured(policy: str, arms: Iterable[str]) -> bool:
-    """Return whether the model knows the policy, and each learned arm among `arms`."""
+    """Return whether the model of the daemon's time knows the policy, and each learned arm among `arms`."""
     known = delays()
     return policy in known and all(arm in known for arm in arms if arm in LEARNED_ARMS)
 

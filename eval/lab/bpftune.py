@@ -25,7 +25,7 @@ SUITE: Final = "trixie"
 PACKAGES: Final = (
     "bpftune", "libbpftune0", "libbpf1", "libc6", "libcap2", "libelf1t64", "libzstd1", "zlib1g",
 )  # fmt: skip
-"""Packages of the daemon and of its libraries. It needs a newer C library than the guest has."""
+"""Packages of bpftune and of its libraries. bpftune needs a newer C library than the guest has."""
 
 _ROOT: Final = "opt/bpftune"
 """Folder of bpftune's files in the guest. It separates them from the guest's own libraries of

@@ -2,8 +2,8 @@
 """Measures how long the daemon's steps take in the guest, and fits a model of this time.
 
 `python -m ltp_switcher.eval.lab.delay` runs the daemon inside the guest, once for each policy, and writes
-`host/delays.json`. Beside the guest the daemon takes no time of its own. So the time of the model is added to
-each of its steps, between the records and the daemon's next action.
+`host/delays.json`. A daemon beside the guest takes no virtual time of its own. So the model's time is added
+to each of its steps, after it has read the flows' records and before it acts.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ SCHEMES: Final = {
     "schedule": "schedule:bbr@0,cubic@2,vegas@4",
     **{f"keep {arm}": arm for arm in LEARNED_ARMS},
 }
-"""The scheme of each run: one for each policy of the daemon. The policy `keep` has one for
-each learned arm.
+"""The scheme of each run. One run measures one policy of the daemon. The policy `keep` has one run for each
+learned arm.
 """
 Steps = npt.NDArray[np.int64]
 FLOWS, EVERY_S, DURATION_S = 8, 1.0, 9.0
-"""Number of flows, time between their starts, and length of a run. Each number of open flows occurs."""
+"""Number of flows, time between their starts, and length of a run. In the course of a run 1, 2, … and all
+flows are open.
+"""
 SEED: Final = 1
 KERNEL: Final = "6.1"
 _STEPS: Final = "/run/lab/steps.npy"
@@ -52,8 +54,8 @@ _STOP: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.lo
 
 
 def measure(scheme: str) -> Steps:
-    """Return the steps of a run. Each has the number of flows, the number of flows that want each of the
-    learned arms, by id, and the time in ns.
+    """Return the steps of a run, one row each: the number of flows, the number of flows that want each
+    learned arm, in the order of the arms' ids, and the step's time in ns.
 
     Raises:
         LabError: the guest failed.

@@ -151,7 +151,7 @@ def boot_scenario(
 
 
 def guest_python(scenario: Scenario, daemon: GuestDaemon | None) -> bool | Literal["service"]:
-    """Return the part of Python that the guest needs; see `boot`."""
+    """Return the value of the argument `python` of `boot` for this scenario's guest."""
     if asks_network(scenario):
         return "service"
     return asks_for_steps(scenario) or (daemon is not None and daemon.place == "inside")
@@ -251,7 +251,9 @@ def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place 
 
 
 def memory_mb(scenario: Scenario) -> int:
-    """Return the guest's memory: room for the system, a server's file, and twice the data in flight."""
+    """Return the guest's memory in MiB: room for the system, for a server's file, and for four times the data
+    that the links and their queues can hold.
+    """
     own_ms = [flow.rtt_ms or 0.0 for flow in scenario.flows]
     in_flight_mb = sum(_in_flight_mb(link, own_ms) for link in scenario.links)
     served = scenario.requests or (scenario.cross and scenario.cross.short)

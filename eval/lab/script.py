@@ -34,15 +34,15 @@ STATUS: Final = "/run/lab/status.json"
 """Guest's file with the daemon's status at the end, if learned arms ran."""
 REQUESTS: Final = "/run/lab/requests"
 CROSS: Final = "/run/lab/cross"
-"""Name of the file with the completion times of downloads beside the flows: `CROSS`.csv."""
+"""Guest's file with the completion times of downloads beside the flows, without its ending `.csv`."""
 PATIENCE_S: Final = 60.0
 """Time in seconds after the scenario's end in which a request may still become complete."""
 DAEMON_CONFIG: Final = "/lab/daemon.toml"
 NETWORK: Final = 256
-"""Addresses of a path's destination network."""
+"""Number of addresses in a path's destination network."""
 HOSTS: Final = 250
-"""Addresses of the network that flows use, from the second one on. Flows with the same address differ in
-their port.
+"""Number of addresses of this network that flows use, from the second one on. Flows with the same address
+differ in their port.
 """
 PAYLOAD_BYTES: Final = 1448
 """Payload in bytes of a packet of `PACKET_BYTES`. TCP paces by this size."""
@@ -65,7 +65,7 @@ until test -e {READY}; do
 	kill -0 "$daemon" 2>/dev/null || {{ cat /run/lab/daemon.log; exit 1; }}
 	sleep 0.05
 done"""
-"""Shell lines for a daemon beside the guest. The guest's process is its agent."""
+"""Shell lines that start the agent of a daemon beside the guest, and wait until the daemon is ready."""
 END_DAEMON: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.log; exit 1; }'
 """Shell lines that end the daemon. A daemon beside the guest writes `STATUS` then."""
 
@@ -86,8 +86,8 @@ until grep -q asking /run/lab/ask.log; do
 	kill -0 $ask || { cat /run/lab/ask.log; exit 1; }
 	sleep 0.05
 done"""
-"""Shell lines that ask once for the steps of the flows, half a second after the first flow has begun, and
-keep the session.
+"""Shell lines that read the flows' records once, half a second after the first flow has begun. They keep the
+session with the module open.
 """
 
 _UNTIL: Final = """({traffic} || true; touch /run/lab/ended) &
@@ -99,12 +99,16 @@ done"""
 
 @dataclass(frozen=True, slots=True)
 class GuestDaemon:
-    """The daemon of a guest: its policy, further options of `run`, and shell lines after the traffic.
+    """The daemon of a guest, and the parts of the guest's script that belong to it.
 
-    The lines know the daemon's process id as $daemon, and so do the lines of `beside`, which run beside the
-    traffic. The scenario's own settings override `settings`. When the daemon's log has a line with `until`,
-    the traffic is over. A daemon whose `place` is beside the guest has no further options, and nothing in the
-    guest asks it.
+    Attributes:
+        policy: name of the daemon's policy.
+        options: further options of the daemon's command line; only inside the guest.
+        after: shell lines after the traffic. They know the daemon's process id as $daemon.
+        settings: settings of the daemon. The scenario's own settings override them.
+        beside: shell lines that run while the traffic runs. They know $daemon, too.
+        until: text of a line in the daemon's log at which the traffic ends; empty without such a line.
+        place: place of the daemon. If it is beside the guest, no program in the guest sends it commands.
     """
 
     policy: str
@@ -117,7 +121,7 @@ class GuestDaemon:
 
     @property
     def tells_status(self) -> bool:
-        """Whether the daemon leaves `STATUS`."""
+        """Whether the daemon's status is in the file `STATUS` at the end."""
         return not {_TELL, END_DAEMON}.isdisjoint(self.after)
 
 
@@ -127,13 +131,15 @@ def needs(scenario: Scenario, protocol: str) -> bool:
 
 
 def asks_network(scenario: Scenario) -> bool:
-    """Tell whether a scheme of the scenario asks the measurement agent of the link."""
+    """Tell whether a scheme of the scenario uses the network's signals, which an agent
+    measures at the link.
+    """
     asks = "learned.owl_network_urls"
     return any(key == asks for scheme in _schemes(scenario) for key, _ in scheme.settings)
 
 
 def asks_for_steps(scenario: Scenario) -> bool:
-    """Tell whether a scheme of the scenario wants its flow measured without a daemon."""
+    """Tell whether a scheme of the scenario has the module measure its flow although no daemon runs."""
     return any(scheme.measured for scheme in _schemes(scenario))
 
 
@@ -157,7 +163,8 @@ def daemon_of(scenario: Scenario, place: Place = USUAL_PLACE) -> GuestDaemon | N
     congestion control, or if nobody has measured the time of its policy or of a learned arm; see `delay`.
 
     Raises:
-        ConfigError: the scenario would need two daemons, or a daemon that leaves some `mutant` flows alone.
+        ConfigError: the schemes need two policies, two variants of a learned arm, or a policy that would also
+            choose for a flow that has to keep its arm.
     """
     schemes = _schemes(scenario)
     policies = {scheme.policy for scheme in schemes if scheme.policy is not None}
@@ -285,8 +292,10 @@ def _cross(scenario: Scenario) -> list[str]:
 
 
 def cross_plans(scenario: Scenario, seed: int) -> dict[str, bytes]:
-    """Return the plans of the traffic beside the flows, by guest path. Each line has a time in
-    µs, and bytes.
+    """Return the plans of the traffic beside the flows, by guest path.
+
+    A line of the plan of downloads has a time in µs and a size in bytes. A line of the plan of on-off packets
+    has the begin and the end of a period of sending, in µs.
     """
     cross, plans = scenario.cross, {}
     if cross is not None and cross.short is not None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expected rewards of the arms from the path model's numbers, and the rewards of choices by these
-expectations.
+"""Predict each arm's reward from the numbers of the daemon's path model, and judge the choices by these
+predictions.
 
 Each path has one row: its numbers as the daemon knows them after the first seconds, and the log of each arm's
-reward relative to LTP's from then on. The rewards come from runs of the arms alone on the same path (twins).
-The kinds of path are left out in turn. So each prediction is for a kind that the model has not seen. An arm
-is unknown on a path where a number that it needs was not observed, and LTP runs then.
+reward relative to LTP's from then on. The rewards come from twins, which are runs of each arm alone on the
+same path. Each kind of path is left out once. So each prediction is for a kind that the model has not seen.
+An arm is unknown on a path where a number that it needs was not observed. An unknown arm is not chosen.
 """
 
 from __future__ import annotations
@@ -61,13 +61,14 @@ only after the buffer was full.
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """The rows of a set of paths.
+    """A set of paths: the numbers of each path, and the reward of each arm there.
 
     Attributes:
         paths: names of the paths.
         arms: names of the arms; the first is `BASELINE`.
         features: features in the order of `FEATURES`, shape (paths, features); NaN where not observed.
-        logs: log of each arm's mean reward after the look at the numbers, shape (paths, arms).
+        logs: log of each arm's mean reward from the time on at which the numbers are read, shape (paths,
+            arms).
         noise: variance of the difference of each log from `BASELINE`'s, shape (paths, arms).
     """
 
@@ -85,33 +86,38 @@ class Twins:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The quality with which a model predicts an arm's log reward relative to `BASELINE`'s, on unseen kinds
-    of path.
+    """The quality of a model's predictions of an arm's log reward relative to `BASELINE`'s, on kinds of path
+    that the model has not seen.
     """
 
     arm: str
     model: str
     known: int
-    """Number of paths on which all features are observed that the arm needs."""
+    """Number of paths on which all features that the arm needs are observed."""
     r2: float
-    """R²: share by which the model's squared error is below the error of the mean of the other kinds; NaN
-    without paths."""
+    """R²: 1 minus the model's squared error over the squared error of predicting the mean of the other kinds;
+    NaN without paths.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to choose an arm, and the reward of the choices after the look."""
+    """A way to choose an arm by a flow's first seconds, and the reward of the chosen arms after these
+    seconds.
+    """
 
     way: str
     over_baseline: Mean
     by_kind: Mean
-    """The mean reward, with an interval from bootstrap draws of whole kinds."""
+    """The geometric mean of the rewards over `BASELINE`'s, with an interval from bootstrap draws of whole
+    kinds.
+    """
     over_best: Mean
     worst: str
     worst_ratio: float
-    """The least ratio of the choice's reward to `BASELINE`'s, found on the path `worst`."""
+    """The least ratio of the chosen arm's reward to `BASELINE`'s. The field `worst` names its path."""
     left: int
-    """Number of paths on which the choice is another arm than `BASELINE`."""
+    """Number of paths on which another arm than `BASELINE` is chosen."""
 
 
 def twins(
@@ -120,7 +126,7 @@ def twins(
     arms: Sequence[str],
     look_s: float,
 ) -> Twins:
-    """Make the rows.
+    """Put the numbers of paths and the rewards of arms together.
 
     Args:
         numbers: the path's numbers in the order of `Number`, shape (numbers,), by path.
@@ -183,10 +189,11 @@ def expectations(of: Twins) -> list[Expectation]:
 
 
 def choices(of: Twins) -> list[Choice]:
-    """Return the rewards of each single arm, of the arm with each model's highest expectation, and of the
-    best arm.
+    """Return the rewards of several ways to choose: each single arm, the arm that each model expects the most
+    of, and the best arm of each path.
 
-    `surely` leaves `BASELINE` only where the expected gain is `GUARD_Z` deviations above 0.
+    A way named `surely` leaves `BASELINE` only where the expected gain is `GUARD_Z` standard deviations above
+    0.
     """
     paths = np.arange(len(of.paths))
     found = [_choice(of, name, np.full(paths.size, arm)) for arm, name in enumerate(of.arms)]

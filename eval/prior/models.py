@@ -21,7 +21,9 @@ Model = Callable[[Floats, Floats, Floats, Floats], Prediction]
 have mean 0 and variance 1."""
 
 BETWEEN: Final = (0.003, 0.01, 0.03, 0.1, 0.3)
-"""Candidate variances between paths with equal features. The marginal likelihood chooses among them."""
+"""Candidate variances of the labels of paths with equal features. The marginal likelihood
+chooses among them.
+"""
 LINEAR: Final = (0.003, 0.02, 0.1)
 """Candidate variances of a standardised feature's weight. The marginal likelihood chooses among them."""
 CURVED: Final = (0.03, 0.2, 1.0)
@@ -30,7 +32,7 @@ LENGTHS: Final = (2.5, 6.0)
 """Candidate length scales of the nonlinear part, as distances between features."""
 INTERCEPT: Final = 4.0
 SIDE: Final = 0.2
-"""Smallest share of the rows on a side of a stump's threshold."""
+"""Least share of the rows on either side of the threshold in `stump`."""
 
 
 def mean(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One row for each path: features of BBR's first seconds, and each arm's reward on the same path afterwards.
 
-The runs are twins: each arm runs alone, on the same path and clock. The first seconds are called the look. A
-label is the log of the ratio of an arm's reward to BBR's after the look.
+The runs are twins: each arm runs alone on the same path, at the same times. The first seconds are called the
+look. A label is the log of the ratio of an arm's reward to BBR's after the look.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BATCHES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a set of paths.
+    """The features of a set of paths, and the rewards of the schemes there after a look at the first seconds.
 
     Attributes:
         paths: names of the paths.
         kinds: kinds of the paths, from `paths.kind`.
-        features: features in the order of `FEATURES`, shape (paths, features).
+        features: features of the look, in the order of `FEATURES`, shape (paths, features).
         schemes: schemes that ran on all paths; the first is `LOOKS_WITH`.
         logs: log of the mean reward of each scheme after the look, shape (paths, schemes).
         noise: variance of the difference of each log from `LOOKS_WITH`'s, shape (paths, schemes).
@@ -110,8 +110,8 @@ def features(series: FlowSeries, look_s: float) -> Floats:
 
 
 def measured(of: Sequence[FlowSeries], look_s: float) -> tuple[Floats, Floats]:
-    """Logs of the mean rewards after the look, and the variances of their differences from the first log.
-    Both have the shape (schemes,).
+    """Logs of the mean rewards after the first `look_s` seconds, and the variances of their differences from
+    the first log. Both have the shape (schemes,).
     """
     bins = min(one.t_s.size for one in of)
     earned = np.array([rewards(one)[:bins] for one in of])[:, round(look_s / BIN_S) :]

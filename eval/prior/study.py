@@ -18,7 +18,7 @@ from ltp_switcher.eval.suite.score import Mean, geometric_mean
 FOLDS: Final = 10
 LEVEL: Final = 0.8
 LEVEL_Z: Final = NormalDist().inv_cdf(0.5 + LEVEL / 2)
-"""Number of standard deviations within which a share `LEVEL` of the labels should lie."""
+"""Number of standard deviations around a prediction within which a share `LEVEL` of the labels should lie."""
 ROWS_MIN: Final = 2
 """Least number of rows to which a model is fitted."""
 GUARD_Z: Final = 1.0
@@ -28,7 +28,8 @@ switch."""
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """The gains that a model predicts for every path after it has learned from the paths of other folds.
+    """The log gains that a model predicts for every path, and their standard deviations. The model has
+    learned from the paths of other folds.
 
     Both arrays have the shape (paths, schemes).
     """
@@ -39,14 +40,18 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The reward of one way to pick an arm, relative to the best arm's reward after the look."""
+    """The reward of one way to pick an arm by a flow's first seconds, over the best arm's reward after these
+    seconds.
+    """
 
     way: str
     pick: Mapping[str, Mean]
-    """Mean over `all` paths and over each kind."""
+    """Geometric mean of this ratio over `all` paths, and over the paths of each kind."""
     top_two: Mean | None
     coverage: Mapping[str, float]
-    """Share of the labels within the model's intervals of `LEVEL`, over all and over each kind."""
+    """Share of the true gains that lie within the model's intervals of level `LEVEL`, over `all` paths and
+    each kind.
+    """
 
 
 def predict(rows: Rows, model: str, over: int, seed: int = 1) -> Predicted:
@@ -92,8 +97,10 @@ def left_out(model: str, features: Floats, labels: Floats, noise: Floats, fold: 
 
 
 def scores(rows: Rows, baseline: str = "") -> list[Score]:
-    """Score every model, every single arm, and the `baseline` scheme if there is one. `baseline` is scored
-    alone, and guarded: it is left only for a sure gain.
+    """Score every model, every single arm, and the `baseline` scheme if there is one.
+
+    The baseline is scored twice: alone, and guarded by each model. The guarded baseline gives way to an arm
+    only where the model is sure of a gain.
 
     Args:
         rows: rows of all arms, and of the baseline.

@@ -22,9 +22,11 @@ STEP, CLOSE_STEP = Engine.step, Datapath.close_step
 
 
 class Stopwatch:
-    """Rows of the steps so far: flows, flows that want each of the learned arms, ns from the records on.
+    """Measures the daemon's own time of each step, from the end of the reading of records to the end of the
+    step.
 
-    The kernel's part of a step is no part of that time: beside the guest it takes as long.
+    A row has the number of flows, the number of flows that want each learned arm, and the time in ns. Calls
+    of the kernel do not count, because a daemon beside the guest waits for them just as long.
     """
 
     def __init__(self) -> None:
@@ -33,7 +35,7 @@ class Stopwatch:
         self._began_ns = self._kernel_ns = 0
 
     def close_step(self, datapath: Datapath) -> RecordArray:
-        """`Datapath.close_step`, from whose end the step counts."""
+        """Do as `Datapath.close_step`, and start the clock when it returns."""
         records = CLOSE_STEP(datapath)
         wanted = np.bincount(records["want_arm"], minlength=256) if records.size else np.zeros(256, int)
         self._counts = (len(records), *(int(wanted[arm]) for arm in sorted(LEARNED)))
@@ -41,13 +43,13 @@ class Stopwatch:
         return records
 
     def step(self, engine: Engine) -> None:
-        """`Engine.step`, at whose end it is over."""
+        """Do as `Engine.step`, and add a row when it returns."""
         STEP(engine)
         own_ns = time.monotonic_ns() - self._began_ns - self._kernel_ns
         self.rows.append((*self._counts, own_ns))
 
     def apart(self, call: Callable[..., object]) -> Callable[..., object]:
-        """Return a call of the kernel's that does not count."""
+        """Wrap a function that calls the kernel, so that its time does not count."""
 
         def called(*arguments: object, **options: object) -> object:
             began_ns = time.monotonic_ns()
