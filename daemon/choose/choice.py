@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arm of every flow in a step, and the cause of each arm.
 
-A choice passes through stages: the policy, team selection, the arms drawn for visits, the operator's policies
-and pins, the experiment. Each stage may replace arms, together with their causes. So logs and API answers can
-tell the cause, and need not guess it.
+A choice passes through stages: the policy, team selection (trials of arms), the arms drawn for visits (groups
+of flows), the operator's policies and pins, the experiment. Each stage may replace arms, together with their
+causes. So logs and API answers can tell the cause, and need not guess it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credit: a reward goes to the decision under which its data was sent.
+"""Credit: a reward goes to the decision under which its data was sent. A decision gives a flow its arm for
+some round trips.
 
 An ACK reports on data that left one RTT ago, perhaps under another arm. The kernel module sorts a step's
 samples by the epoch in which their data was sent. An epoch is the time between two switches. A flow may keep
@@ -33,7 +34,8 @@ _LAG: Final = 1.25
 
 @dataclass(frozen=True)
 class Earned:
-    """Decisions from which the agent can learn now, one for each of m flows.
+    """Decisions from which the agent can learn now, one for each of m flows. A decision gives a flow its arm
+    for some round trips.
 
     `at` has indices into the step's slots, shape (m,). `arms` has the ids of the arms, shape (m,). `z` has
     the contexts in which the bandit decided, shape (m, dim). `counts` sums up the data sent under each

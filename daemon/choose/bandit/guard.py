@@ -19,8 +19,9 @@ from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.slots import SlotArrays, column
 
 TRIAL: Final = 3
-"""Number of decisions for which a trial of another arm lasts. The first decision meets the queue of the
-earlier arm, and teaches nothing. The flows of a prefix can save up for one trial at most.
+"""Number of decisions for which a trial of another arm lasts. A decision gives a flow its arm for some round
+trips. The first one of a trial meets the queue of the earlier arm, and teaches nothing. The flows of a prefix
+can save up for one trial at most.
 """
 AWAY_NS: Final = 10_000_000_000
 """Longest time between two decisions of a flow, in ns, that counts when the flow saves up for trials."""
@@ -45,8 +46,11 @@ class Choice(NamedTuple):
 
 
 class Guard(SlotArrays):
-    """The state of the guard for each flow. The guard lets a baseline's arm run, unless the interval of
-    another arm's expected reward lies above the interval of the baseline's arm.
+    """The state of the guard for each flow. A baseline is a policy whose arms run unless rewards speak for
+    others.
+
+    The guard lets the baseline's arm run, unless the interval of another arm's expected reward lies above the
+    interval of the baseline's arm. Its decisions give a flow an arm for some round trips.
 
     Args:
         bound: half the width of such an interval, as a multiple of LinUCB's sqrt(z' A^-1 z). It is twice the

@@ -16,8 +16,8 @@ from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.slots import SlotArrays, column
 
 DWELLS: Final = (20, 40, 80, 160)
-"""Numbers of steps for which an arm is held when data sets are recorded. They go from the shortest decision
-to a sixth of the longest feature window, 1000 steps.
+"""Numbers of steps for which an arm is held when data sets are recorded. They go from the least time between
+two decisions of the bandit to a sixth of the longest feature window, 1000 steps.
 """
 
 

@@ -23,14 +23,14 @@ from ltp_switcher.slots import SlotArrays, column
 EPSILON: Final = 0.1
 STAY_LOOKS: Final = 6
 SETTLE_LOOKS: Final = 2
-"""Number of looks at the beginning of an arm's stay whose rewards do not count."""
+"""Number of looks (0.25 s or more each) at the beginning of an arm's stay whose rewards do not count."""
 ARMS_MAX: Final = 32
 _GREEDY, _EXPLORED = range(2)
 
 
 class EpsilonGreedyChooser(Chooser, SlotArrays):
     """ε-greedy for all flows of a step at once. A flow keeps an arm for a stay of `STAY_LOOKS` looks at the
-    path.
+    path. A look lasts 0.25 s or more.
 
     Args:
         pool: ids of the arms.

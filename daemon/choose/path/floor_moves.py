@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detects that the path's RTT floor has moved, from the lowest RTT of each look.
+"""Detects that the path's RTT floor has moved, from the lowest RTT of each look. A look lasts 0.25 s or more.
 
 The floor falls at the first lower sample. A rise needs more care, because a queue looks the same at first.
 The lowest RTT of each look has to stay high and constant. It also has to exceed the floor by more than a few

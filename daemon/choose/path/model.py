@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes the path of a player by eight numbers. Each number has an age and an uncertainty.
+"""Describes the path of a player by eight numbers. Each number has an age and an uncertainty. A player is the
+flows that share a bottleneck.
 
 A look, the time over which measurements are summed up, observes only some of the numbers. For example, a look
 in which the application paused says nothing about the rate. Only a look in which the player's own queue is
@@ -34,8 +35,8 @@ PACKETS_LEAST: Final = 20.0
 
 
 def tell(look: Look) -> Floats:
-    """The numbers that a look observes, shape (n, numbers), in the order of `Number`; NaN for numbers not
-    observed.
+    """The numbers that each of n looks observes, shape (n, numbers), in the order of `Number`; NaN for
+    numbers not observed. A look lasts 0.25 s or more.
     """
     told = np.full((look.rate_Bps.size, len(Number)), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -62,7 +63,8 @@ def tell(look: Look) -> Floats:
 
 
 def fold(count: Floats, mean: Floats, spread2: Floats, told: Floats) -> tuple[Floats, Floats, Floats]:
-    """Add looks to the means over the last `MEMORY` looks. All arrays have the shape (n, numbers).
+    """Add looks (0.25 s or more each) to the means over the last `MEMORY` looks. All arrays have the shape
+    (n, numbers).
 
     Args:
         count: number of looks that have observed the number.

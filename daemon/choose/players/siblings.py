@@ -60,9 +60,7 @@ class Folded(NamedTuple):
     players: Indices
     """Numbers of the players, shape (g,)."""
     seen: Floats
-    """The fields that looks need, in the order of `looks.read`, summed up or merged by player, shape (fields,
-    g).
-    """
+    """The fields of `looks.read`, summed up or merged by player, shape (fields, g)."""
     idle: Bools
     """True where no flow of the player had enough to send, shape (g,)."""
     draining: Bools
@@ -84,7 +82,8 @@ class _Players(SlotArrays):
 
 class Siblings(SlotArrays):
     """The player of each flow. A player is the flows of one destination prefix that share a bottleneck. It
-    keeps its number as long as it has flows, as a flow keeps its slot.
+    keeps its number as long as it has flows, as a flow keeps its slot. A look lasts 0.25 s or more, and shows
+    whether flows share a bottleneck.
     """
 
     player = column(np.intp)

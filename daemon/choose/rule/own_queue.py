@@ -39,7 +39,7 @@ class OwnQueue(SlotArrays):
     """The tests under way, by player. A player is the flows that share a bottleneck.
 
     In a test the steady arm, LTP, begins anew with a small window. If the RTT falls, the queue was the
-    player's own.
+    player's own. The RTT is taken from looks, which last 0.25 s or more.
 
     Args:
         rtt_step: the queue is the player's own if the lowest RTT of the test is at most this multiple of the

@@ -33,7 +33,9 @@ GAIN: Final = 1.03
 LOOKS: Final = 8
 """Number of looks over which each arm is judged. A look lasts 0.25 s and two round trips at least."""
 LEFT: Final = 0.01
-"""Least share of a look's reward that losses are taken to leave, so that one look does not decide alone."""
+"""Losses are taken to leave at least this share of a look's reward. So no look, of 0.25 s or more, decides
+alone.
+"""
 OTHER: Final = 1.5
 """If the rate or the RTT differs from its mean by this factor, the path has changed. Earlier rewards are
 forgotten then.
@@ -51,7 +53,8 @@ def fast(packet_us: Floats) -> Bools:
 
 class Trials(SlotArrays):
     """The rewards of the arms since the path changed, by player, the flows that share a bottleneck. They
-    decide whether the careful arm, Vegas, is tried in place of the steady arm, LTP.
+    decide whether the careful arm, Vegas, is tried in place of the steady arm, LTP. A look lasts 0.25 s or
+    more.
     """
 
     _count = column(np.int64)

@@ -418,8 +418,8 @@ class Tournaments(SlotArrays):
 
 
 def log_ratio(before: float, arm: float, after: float) -> float | None:
-    """The logarithm of an arm's reward over the geometric mean of two rewards of the incumbent, `before` and
-    `after`; None if all are 0.
+    """The logarithm of a ratio of rewards: another arm's reward over the geometric mean of `before` and
+    `after`, two rewards of the policy's arm; None if all are 0.
 
     A reward below a thousandth of the largest one counts as a thousandth of it.
     """

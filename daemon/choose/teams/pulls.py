@@ -41,7 +41,9 @@ _PULL_DTYPE: Final = np.dtype(
 
 @dataclass(slots=True)
 class Search:
-    """A selection under way on a prefix. Arm i of `bandit` has the id `arms[i]`."""
+    """A selection under way on a prefix. A pull is one trial of an arm. Arm i of `bandit` has the id
+    `arms[i]`.
+    """
 
     terms: Terms
     bandit: SuccessiveAcceptsRejects

@@ -23,7 +23,7 @@ that the expected value of its visits has not settled.
 """
 DELTA: Final = 0.02
 """ADWIN's δ, the probability of a false alarm. With river's default of 0.002, a change of the reward by a
-factor of 2 is found 16 visits later (docs/lab-notes/learner.md).
+factor of 2 is found 16 observations later (docs/lab-notes/learner.md).
 """
 
 

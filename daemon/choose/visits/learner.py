@@ -2,7 +2,8 @@
 """The learner from flow to flow: it takes in visits, and plans an arm and a chance of trials for each prefix.
 
 A visit is a group of flows to a prefix that began near each other on one arm. The decision is the daemon's
-usual policy. The incumbent of a prefix is the arm that its visits run, apart from trials of other arms.
+usual policy, and an arm's effect is its gain in log reward over the decision's own choice. The incumbent of a
+prefix is the arm that its visits run, apart from trials of other arms.
 
 The learner is conservative: the incumbent is the decision's own choice, until the lower bound of another
 arm's effect is above 0. Trials are rare, and a budget limits their cost (`purse`). When a path has changed,
@@ -56,7 +57,8 @@ class Visits:
     """Visits that have ended. All arrays have the shape (m,).
 
     A visit is a group of flows to a prefix that began near each other on one arm, and counts as one
-    observation. The incumbent of a prefix is the arm that its visits run, apart from trials of other arms.
+    observation. The decision is the daemon's usual policy. The incumbent of a prefix is the arm that its
+    visits run, apart from trials of other arms.
     """
 
     prefixes: Ints
@@ -86,7 +88,8 @@ class Visits:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The arms on which flows to m prefixes begin until the next plan, as indices into the learner's list of
-    arms, shape (m,).
+    arms, shape (m,). A visit is a group of flows to a prefix that begin on one arm: the incumbent or, by
+    chance, the trial.
     """
 
     incumbents: Ints
@@ -100,7 +103,8 @@ class Learner:
 
     A visit is a group of flows to a prefix that began near each other on one arm. The decision is the
     daemon's usual policy, and an effect is the gain in log reward over its own choice. The incumbent of a
-    prefix is the arm that its visits run, apart from trials of other arms.
+    prefix is the arm that its visits run, apart from trials of other arms. A budget (`purse`) keeps the
+    ledger of the trials' costs.
 
     Args:
         arms: number k of arms.

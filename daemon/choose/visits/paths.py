@@ -52,7 +52,8 @@ _TO_DEVIATION: Final = 1.4826
 
 class Paths:
     """The numbers of the paths to n prefixes, and the effects of k arms that follow from them. An effect is
-    an arm's gain in log reward over the daemon's usual policy.
+    an arm's gain in log reward over the daemon's usual policy. A visit is a group of flows to a prefix on one
+    arm.
     """
 
     def __init__(self, arms: int) -> None:

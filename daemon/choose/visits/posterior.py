@@ -49,7 +49,7 @@ class Noise:
 
     A visit is a group of flows to a prefix on one arm. The level is the log reward of the decision's own
     choice on the path, and an arm's effect is its gain over this level. The decision is the daemon's usual
-    policy.
+    policy. The information of a flow is 0 to 1, and grows with its busy time.
     """
 
     visit: float = 0.09
@@ -87,7 +87,7 @@ class Noise:
 @dataclass(frozen=True, slots=True)
 class Effects:
     """Normal posteriors of the effects on n prefixes. An effect is an arm's gain in log reward over arm 0,
-    the decision's own choice. Arm 0 has mean and variance 0.
+    the choice of the daemon's usual policy. Arm 0 has mean and variance 0.
     """
 
     mean: Floats
@@ -106,7 +106,9 @@ class Effects:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The posteriors of arms' effects, which may be like the effects of other prefixes, or unlike them."""
+    """The posteriors of effects, which may be like the effects of other prefixes, or unlike them. An effect
+    is an arm's gain in log reward over the choice of the daemon's usual policy.
+    """
 
     near: Effects
     """The posteriors if the effects are like those of other prefixes."""
@@ -135,8 +137,9 @@ class Mixture:
 class Posteriors:
     """Levels and effects of n prefixes or hosts. Each has a Gaussian of its own.
 
-    The level is the log reward of the decision's own choice, arm 0. An effect is another arm's gain over it.
-    A visit is a group of flows on one arm, and counts as one observation.
+    The decision is the daemon's usual policy. The level is the log reward of its own choice, arm 0. An effect
+    is another arm's gain over the level. A visit is a group of flows on one arm, and counts as one
+    observation.
 
     Args:
         arms: number of arms, including the decision's own choice.

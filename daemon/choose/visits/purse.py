@@ -52,10 +52,12 @@ WORST: Final = 1.0
 too.
 """
 ASIDE_S: Final = 60.0
-"""Time in seconds for which the worst case of a trial stays set aside. No visit lasts longer."""
+"""Time in seconds for which the worst case of a trial stays set aside. No visit, a group of flows on one arm,
+lasts longer.
+"""
 WORTH: Final = 0.03
-"""Least worth for its cost with which a trial of another arm may be drawn. A trial teaches for many visits,
-but not for ever.
+"""Least worth for its cost with which a trial of another arm may be drawn. A trial teaches for many later
+flows, but not for ever.
 """
 _LEAST_COST: Final = 1e-3
 """Least expected cost of a flow in a trial. It bounds the ratio of worth to cost of a trial that surely
@@ -67,7 +69,7 @@ class Purse:
     """The budget of trials on n prefixes, numbered from 0 on. Its unit is the reward of one flow.
 
     The server and each prefix have a purse. Flows pay in a share of their reward, and trials of other arms
-    cost reward.
+    cost reward. A visit is a group of flows to a prefix that began on one arm, with or without a trial.
     """
 
     def __init__(self) -> None:
@@ -182,11 +184,11 @@ def best_trials(found: Mixture, incumbents: Ints, noise: Floats) -> tuple[Ints, 
     """Return the arm that each prefix tries next, and the worth of this trial for its cost, each of shape
     (m,).
 
-    The gain of a trial is the expected rise of the best arm's value once the trial's result is known
-    (knowledge gradient: P. Frazier, W. Powell, S. Dayanik 2008). Its cost is its expected loss. The chosen
-    arm has the largest gain in 1 / `WORTH` visits, less its cost. The ratio of gain to cost would choose
-    worse: an arm that is a little better than the incumbent costs nothing, so it would keep all other arms
-    from their trials.
+    The incumbent is the arm that visits, groups of flows to a prefix, run without a trial. The gain of a
+    trial is the expected rise of the best arm's value once the trial's result is known (knowledge gradient:
+    P. Frazier, W. Powell, S. Dayanik 2008). Its cost is its expected loss. The chosen arm has the largest
+    gain in 1 / `WORTH` visits, less its cost. The ratio of gain to cost would choose worse: an arm that is a
+    little better than the incumbent costs nothing, so it would keep all other arms from their trials.
 
     Args:
         found: posteriors of the arms on m prefixes.
@@ -208,7 +210,8 @@ def best_trials(found: Mixture, incumbents: Ints, noise: Floats) -> tuple[Ints, 
 
 
 def expected(mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """The expected gain E[max(x, 0)] and the expected loss E[max(-x, 0)] of a normal effect x.
+    """The expected gain E[max(x, 0)] and the expected loss E[max(-x, 0)] of a normal variable x, for example
+    a log ratio of rewards.
 
     The arguments may have any common shape.
     """

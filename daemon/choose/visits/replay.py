@@ -29,7 +29,7 @@ GAP_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Past visits of one arm to one prefix; each array has the shape (n,), n at least 1."""
+    """Past visits (groups of flows) of one arm to one prefix; each array has the shape (n,), n at least 1."""
 
     values: Floats
     information: Floats
@@ -38,8 +38,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Means over prefixes, for their visits from number `first` to number `last`. Values are logarithms of
-    the reward. The decision's own choice is the arm of the daemon's usual policy.
+    """Means over prefixes, for their visits (groups of flows on one arm) from number `first` to number
+    `last`. Values are logarithms of the reward. The decision's own choice is the arm of the daemon's usual
+    policy.
     """
 
     first: int
@@ -60,7 +61,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The result of a replay: gains and costs by window, and the learner's ledger."""
+    """The result of a replay: gains and costs by window of visits, and the costs in the learner's ledger."""
 
     windows: list[Window]
     ledger: float
@@ -85,10 +86,12 @@ def replay(
     parts: Sequence[Ints] = (),
     after: int = 0,
 ) -> Replayed:
-    """Give each prefix its visits, and let the learner learn from each visit before the next one.
+    """Give each prefix its visits, and let the learner learn from each visit before the next one. A visit is
+    a group of flows to a prefix on one arm.
 
     Args:
-        pools: for each prefix, the pools of all arms. The decision's own choice is the first arm.
+        pools: for each prefix, the pools of all arms. The first arm is the choice of the daemon's usual
+            policy.
         visits: number of visits to each prefix.
         learner: a new learner with as many arms. With `after`, it already knows other prefixes.
         seed: seed of the draws.

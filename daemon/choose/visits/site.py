@@ -3,11 +3,11 @@
 the arms on the same destination prefixes.
 
 This knowledge is a level between a prefix and all flows. The hosts of a site differ somewhat, even on one
-path. So an effect that they report has a variance of at least `SPREAD`, however many hosts agree and however
-sure they are. `SPREAD` is a bound and is not added, because the merged report already includes the spread
-between hosts. A prefix's own visits soon count for more. If they contradict the report, the report counts for
-less (D. J. Spiegelhalter et al. 2004, Bayesian Approaches to Clinical Trials, section 5.8: priors in conflict
-with the data).
+path. So an arm's gain that they report has a variance of at least `SPREAD`, however many hosts agree and
+however sure they are. `SPREAD` is a bound and is not added, because the merged report already includes the
+spread between hosts. Observations of a prefix's own flows soon count for more. If they contradict the report,
+the report counts for less (D. J. Spiegelhalter et al. 2004, Bayesian Approaches to Clinical Trials, section
+5.8: priors in conflict with the data).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ chosen on simulated worlds (`make bench-fleet`).
 """
 CONFLICT: Final = 2.0
 """Number of standard deviations by which the report of the operator's other hosts may differ from a prefix's
-own visits. Beyond that the report counts for less.
+own observations. Beyond that the report counts for less.
 """
 FADES_PER_S: Final = 1e-6
 """Growth of the variance of other hosts' reports, per second. It equals the growth for a prefix's own
-effects.
+estimates.
 """
 
 
@@ -88,7 +88,7 @@ class Site:
     def evidence(self, prefixes: Ints, own: Effects, now_s: float) -> Effects:
         """Return other hosts' reports on these prefixes as evidence, shape (m, arms).
 
-        `own` has the effects by the prefixes' own visits alone, shape (m, arms).
+        `own` has the effects by observations of the prefixes' own flows alone, shape (m, arms).
         """
         self.grow(int(prefixes.max(initial=-1)) + 1)
         age_s = np.maximum(now_s - self.told_s[prefixes], 0.0)[:, None]
