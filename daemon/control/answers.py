@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request as a line of JSON, and its answer in parts.
 
-A long answer is a list. Its items are made and encoded a few at a time, in the time between steps.
+A long answer is a list. The server makes and encodes a few items of the list at a time, between two steps of
+the daemon.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ltp_switcher.errors import InvalidValueError, LtpSwitcherError, RefusedErro
 log = logging.getLogger(__name__)
 
 BATCH: Final = 8
-"""Number of list items in one part of an answer. For flows a part is 0.2 ms of work."""
+"""Number of list items in one part of an answer. A part of a list of flows takes 0.2 ms to make."""
 
 Params = dict[str, Json]
 
@@ -43,10 +44,11 @@ class JsonList:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A result that is sent when the described change has been written to disk, or could not be written.
+    """A result that waits for a write to disk. The server sends the result when the write has ended, with or
+    without success.
 
-    The members `saved` and `save_error` of the result tell which of the two happened. The change is in force
-    in either case.
+    The members `saved` and `save_error` of the result tell whether the change is on disk. The change is in
+    force in either case.
     """
 
     result: dict[str, Json]
@@ -54,7 +56,7 @@ class Saved:
 
 
 class StaleError(LtpSwitcherError):
-    """The request expects a value that has been changed since."""
+    """The request names the value that its author saw, and that value has been changed since."""
 
 
 Result = Json | JsonList | Saved
@@ -73,7 +75,7 @@ def answer(
     """The parts of the answer to one request. The method is called when the first part is requested.
 
     A request that names another author is refused, unless its peer may speak for others. An empty part means
-    that the next part has to wait, for example because the method may not run now.
+    that the caller has to ask again later, for example because the method may not run now.
     """
     number: Json = None
     try:

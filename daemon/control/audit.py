@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit file: one line of JSON for each change that an operator made. Lines are only appended.
 
-The daemon's list holds only the last changes; this file has the changes of months. The file is rotated at
-`BYTES_MAX` bytes, and `KEPT` older files stay beside it.
+The daemon itself remembers only the last 100 changes, but this file has the changes of months. A file of
+`BYTES_MAX` bytes is rotated, and `KEPT` older files stay beside it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def change_json(change: Change) -> dict[str, Json]:
 
 
 def append(path: Path, changes: Sequence[Change]) -> None:
-    """Append changes to the file, on disk. Raises `ArtifactError` if this fails.
+    """Append changes to the file, and wait until they are on disk. Raises `ArtifactError` if this fails.
 
     Either all changes are written or none: on a full disk, a part that was written is cut off again. After a
     crash within a line, the next change begins on a new line.

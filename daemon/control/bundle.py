@@ -36,8 +36,8 @@ you pass this on.
 def bundle(call: Callable[..., Json]) -> bytes:
     """Return a .tar.gz archive of the daemon's answers.
 
-    `call` is a control client's method. If the daemon refuses a call, the archive has the text of the
-    refusal.
+    `call` is the method `ControlClient.call`, or a function like it. If the daemon refuses a request, the
+    archive has the text of the refusal.
     """
     files = {"README": _README.encode(), "machine.json": _json(_machine())}
     for method, params in _CALLS.items():
@@ -56,7 +56,7 @@ def bundle(call: Callable[..., Json]) -> bytes:
 
 
 def file_name() -> str:
-    """The name of an archive that is made now."""
+    """A file name for an archive that is made now, with the present time in UTC."""
     return time.strftime("ltp-switcher-support-%Y%m%d-%H%M%S.tar.gz", time.gmtime())
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 Author = tuple[int, int] | str
-"""The author for whom a server makes a request: a process by user and process id, or the name of an API
-token.
+"""The author of a request to a server that passes the request on: a process by user and process id, or the
+name of an API token.
 """
 
 
@@ -21,7 +21,9 @@ class Caller:
     uid: int
     pid: int
     via: Caller | None = None
-    """The peer of the control socket, if it speaks for another process. Only this peer is certain."""
+    """The peer of the control socket, if it speaks for another process. The kernel vouches for the peer
+    alone.
+    """
     token: str | None = None
     """Name of the API token that the process reports; empty without a token."""
 
@@ -30,7 +32,7 @@ class Caller:
 
 
 def in_words(caller: Mapping[str, object]) -> str:
-    """A caller in words, from an object with `uid`, `pid`, `token` and `via`."""
+    """A caller in words for people, from a JSON object with `uid`, `pid`, `token` and `via`."""
     words = f"uid {caller.get('uid')}, pid {caller.get('pid')}"
     if caller.get("token") is not None:
         words += f", token {caller['token']}"

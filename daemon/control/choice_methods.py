@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods by which operators choose: pool, k, mode, pins, and any setting that can change live.
+"""The control methods by which operators choose: the pool of arms, the size `k` of teams, the mode, pins of
+flows, and any setting that a running daemon can change.
 
-A choice outlives the daemon, unless the request has `"runtime": true`. A request may name the tags of the
-values that its author saw (`if_match`). It is refused if none of them is the tag of the present value.
+A choice outlives the daemon, unless the request has `"runtime": true`. A request may have a list `if_match`
+with tags of the values that its author saw. It is refused unless one of the tags belongs to the present
+value.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ _CHANGE = frozenset({"runtime", "if_match", "confirm_within_s"})
 
 
 def expect(params: Params, present: Json) -> None:
-    """Raise `StaleError` if the request expects another value than the present one."""
+    """Raise `StaleError` if the request has a list `if_match` without the tag of the present value.
+
+    Raises `InvalidValueError` if `if_match` is not a list.
+    """
     wanted = params.get("if_match")
     if wanted is None:
         return

@@ -44,7 +44,7 @@ _POLICIES: Final = "policies"
 
 
 class Choices:
-    """The operators' settings, over the layers of the configuration.
+    """The operators' settings, policies and pins, over the layers of the configuration.
 
     Args:
         layers: the configuration.
@@ -111,7 +111,7 @@ class Choices:
 
     @property
     def pins(self) -> Mapping[int, Pin]:
-        """The flows that are pinned to an arm, by cookie."""
+        """The flows that operators have pinned to an arm, by the flows' cookies."""
         return self._pins
 
     @property
@@ -120,8 +120,8 @@ class Choices:
         return self._changes
 
     def reload(self, layers: Layers, apply: Callable[[Config], None]) -> None:
-        """Take another configuration under the same overrides. Raises the errors of `apply`, which may refuse
-        it.
+        """Take another configuration under the same overrides. `apply` puts the settings in force, or raises
+        an error, which this method passes on.
         """
         before = self._configured
         self._configured = layers
@@ -142,8 +142,8 @@ class Choices:
         """Set values by key path, or drop the overrides of keys whose value is None. If one change fails,
         none is made.
 
-        With `runtime` the values last until the daemon ends. Raises `ConfigError` for a key or value that is
-        not allowed, and the errors of `apply`.
+        With `runtime` the values last until the daemon ends. `apply` puts the settings in force. Raises
+        `ConfigError` for a key or value that is not allowed, and the errors of `apply`.
         """
         settings, for_now = dict(self._settings), dict(self._runtime)
         for name, raw in values.items():
@@ -160,13 +160,15 @@ class Choices:
         return self.save()
 
     def clear(self, apply: Callable[[Config], None], caller: Caller) -> Save:
-        """Drop all settings that override the configuration. Raises the errors of `apply`."""
+        """Drop all settings that override the configuration. `apply` puts the other settings in force; its
+        errors are passed on.
+        """
         names = list(dict.fromkeys([*self._settings, *self._runtime]))
         self._replace(names, {}, {}, apply, caller, lasts=True)
         return self.save()
 
     def pinned(self, cookie: int, pin: Pin | None, caller: Caller) -> Save:
-        """Record that a flow was pinned or unpinned."""
+        """Record that an operator pinned a flow to an arm, or unpinned the flow (`pin` is None)."""
         before = self._pins.pop(cookie, None)
         if pin is not None:
             self._pins[cookie] = pin
@@ -181,7 +183,7 @@ class Choices:
         return self.save()
 
     def set_policies(self, policies: Policies, apply: Callable[[Policies], None], caller: Caller) -> Save:
-        """Put these policies in force in place of all earlier ones. Raises the errors of `apply`."""
+        """Replace all policies by these. `apply` puts the policies in force; its errors are passed on."""
         before = self.policies
         gone, come = difference(before, policies)
         if gone or come:
@@ -199,10 +201,10 @@ class Choices:
 
     @contextlib.contextmanager
     def trying(self, within_s: float | None) -> Iterator[None]:
-        """Undo the changes made in this context after `within_s` seconds, unless `confirm` is called. With
-        None the changes stay.
+        """Put the changes made in this context on trial: the daemon undoes them `within_s` seconds later,
+        unless somebody calls `confirm`. With None the changes stay.
 
-        Raises `RefusedError` if earlier changes still wait to be confirmed.
+        Raises `RefusedError` if earlier changes are still on trial.
         """
         if within_s is not None and self._trial:
             waiting = ", ".join(map(str, self.waiting))
@@ -217,17 +219,19 @@ class Choices:
 
     @property
     def waiting(self) -> Mapping[int, float]:
-        """The seconds left for each change that waits to be confirmed, by the change's number."""
+        """Seconds left to confirm each change that is on trial, by the number of the change."""
         left_s = max(self._until_s - time.monotonic(), 0.0)
         return {change.number: left_s for change in self._trial}
 
     @property
     def overdue(self) -> bool:
-        """Whether changes have waited for confirmation too long."""
+        """Whether changes are on trial, and the time to confirm them is over."""
         return bool(self._trial) and time.monotonic() >= self._until_s
 
     def confirm(self, caller: Caller) -> tuple[tuple[int, ...], Save]:
-        """Keep the changes that wait, and return their numbers. Raises `RefusedError` if no change waits."""
+        """Keep the changes that are on trial, and return their numbers. Raises `RefusedError` if there are
+        none.
+        """
         if not self._trial:
             raise RefusedError("no change waits to be confirmed")
         confirmed, self._trial = tuple(self.waiting), ()
@@ -238,9 +242,11 @@ class Choices:
     def give_up(
         self, apply: Callable[[Config], None], govern: Callable[[Policies], None], *, fresh: bool = False
     ) -> None:
-        """Undo the changes that nobody has confirmed. A value that was changed again since then stays.
+        """Undo the changes on trial, which nobody has confirmed. A value that was changed again since then
+        stays.
 
-        `fresh` is true if an earlier run of the daemon made the changes, so that its runtime values are gone.
+        `apply` and `govern` put the earlier settings and the earlier policies in force. `fresh` is true if an
+        earlier run of the daemon made the changes, so that its runtime values are gone.
         """
         trial, self._trial = self._trial, ()
         for change in trial:
@@ -260,7 +266,8 @@ class Choices:
         govern: Callable[[Policies], None],
         caller: Caller,
     ) -> Save:
-        """Undo a change.
+        """Undo the change with this number. `apply` and `govern` put the earlier settings and the earlier
+        policies in force.
 
         Raises `InvalidValueError` if the change cannot be undone, `StaleError` if the value has been changed
         again, and the errors of `apply` and `govern`.
@@ -296,9 +303,10 @@ class Choices:
         made: Json = None,
         **more: object,
     ) -> None:
-        """Record a change, and log it with its author. `more` has extra fields for the log line.
+        """Record a change of the value `what`, and log the change with its author. `more` has extra fields
+        for the log line.
 
-        `undo` and `made` are members of `Change`.
+        `lasts`, `undo` and `made` become members of the `Change`.
         """
         number = self._changes[-1].number + 1 if self._changes else 1
         change = Change(round(time.time(), 3), caller, what, before, after, lasts, number, undo, made)

@@ -2,7 +2,8 @@
 """The control protocol and its client: newline-delimited JSON over a UNIX socket.
 
 A request is `{"id":1,"method":"flows.list","params":{}}`. Its answer is `{"id":1,"result":…}` or
-`{"id":1,"error":{"code":…,"message":…,"field":…,"value":…,"allowed":…}}`. `methods.Methods` has the methods.
+`{"id":1,"error":{"code":…,"message":…,"field":…,"value":…,"allowed":…}}`. The class `methods.Methods` lists
+the methods.
 """
 
 from __future__ import annotations
@@ -60,10 +61,9 @@ class ControlInternalError(ControlError):
 
 
 class ControlClient:
-    """A connection to the daemon. The first call opens the connection; a later call opens it anew if it was
-    lost.
+    """A connection to the daemon. A call opens the connection if there is none, or if it was lost.
 
-    `on_behalf_of` is the author for whom a server makes the calls.
+    `on_behalf_of` is the author whose requests a server passes on with these calls.
     """
 
     def __init__(
@@ -137,7 +137,9 @@ class ControlClient:
 
 
 def parse_answer(text: bytes, number: int) -> dict[str, Json]:
-    """Parse the answer to the request with this number. Raises `ControlInternalError` for any other text."""
+    """Parse the answer to the request with the id `number`. Raises `ControlInternalError` for
+    any other text.
+    """
     try:
         answer = json.loads(text)
     except ValueError as error:
@@ -148,7 +150,7 @@ def parse_answer(text: bytes, number: int) -> dict[str, Json]:
 
 
 def unavailable(path: Path | str, timeout_s: float, error: OSError) -> ControlUnavailableError:
-    """The error that explains a failure of the socket to a user, with the remedy."""
+    """Make the error that explains to a user why the socket failed, with the remedy."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         advice = "is it running? (`systemctl start ltp-switcher`, or `ltp-switcher run`)"
     elif isinstance(error, PermissionError):

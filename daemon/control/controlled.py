@@ -25,7 +25,7 @@ COOKIE_RULE = "a socket cookie: a decimal number from 1 to 2^64 - 1, written as 
 
 
 class Controlled(Protocol):
-    """The daemon as the control methods see it."""
+    """The members of the daemon that the control methods use."""
 
     @property
     def config(self) -> Config:
@@ -39,7 +39,7 @@ class Controlled(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """The engine, with flows, chooser and counters."""
+        """The engine, which holds the flows, the policy and the counters."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Controlled(Protocol):
 
     @property
     def arms(self) -> list[ArmInfo]:
-        """Every arm, available or not."""
+        """Every arm (a congestion control that a flow can run), available or not."""
         ...
 
     @property
@@ -59,12 +59,12 @@ class Controlled(Protocol):
 
     @property
     def network(self) -> ToldNetwork:
-        """The last report of the measurement agents about the network."""
+        """The latest reports of measurement agents on routers."""
         ...
 
     @property
     def rollouts(self) -> Rollouts:
-        """The rollout under way, or the last one."""
+        """The staged rollout of the daemon's choices that is under way, or the last one."""
         ...
 
     @property
@@ -112,7 +112,9 @@ def is_number(text: str) -> bool:
 
 
 def cookie_of(params: Params) -> int:
-    """The cookie of the flow that a request names. Raises `InvalidValueError`."""
+    """The cookie of the flow that a request names. Raises `InvalidValueError` if the request has no whole
+    number as cookie.
+    """
     text = params.get("cookie")
     if not isinstance(text, str) or not is_number(text) or not int(text):
         raise InvalidValueError("cookie", text, COOKIE_RULE)
@@ -120,7 +122,7 @@ def cookie_of(params: Params) -> int:
 
 
 def slot_of(table: FlowTable, cookie: int) -> int:
-    """The slot of a flow by its cookie. Raises `FlowNotFoundError`."""
+    """The slot of the flow with this cookie. Raises `FlowNotFoundError`."""
     slot = table.slot(cookie)
     if slot == UNKNOWN:
         raise FlowNotFoundError(cookie)

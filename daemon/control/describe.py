@@ -24,7 +24,7 @@ Names = Mapping[int, str]
 
 
 def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
-    """A flow as of its last step. Raises `KeyError` if the slot is free."""
+    """Describe a flow as of its last step. Raises `KeyError` if no flow has the slot."""
     flow = table.info[slot]
     if flow is None:
         raise KeyError(slot)
@@ -72,7 +72,7 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
 
 
 def arm_json(arm: ArmInfo) -> dict[str, Json]:
-    """An arm as JSON, with the reason if it is not available."""
+    """Describe an arm, with the reason if it is not available."""
     return {
         "id": arm.id,
         "name": arm.name,

@@ -52,7 +52,7 @@ def gauge(name: str, text: str, value: float, unit: str = "") -> Family:
 def labelled(
     name: str, kind: Kind, text: str, label: str, values: Mapping[str, float], unit: str = ""
 ) -> Family:
-    """A family with one label, and one sample for each value of the label."""
+    """A family of one sample for each value of one label."""
     suffix = "_total" if kind == "counter" else ""
     return Family(name, kind, text, unit, [Sample(v, {label: key}, suffix) for key, v in values.items()])
 
@@ -66,7 +66,8 @@ def histogram(
 ) -> Family:
     """A family of histograms. Each histogram has labels, counts by bucket, and the sum of its values.
 
-    There is one count more than bounds, because the last bucket has no upper end.
+    `bounds` are the upper ends of the buckets. The last bucket has no upper end, so there is one count more
+    than bounds.
     """
     samples = []
     ends = [*map(_number, map(float, bounds)), "+Inf"]

@@ -35,22 +35,22 @@ LIMIT: Final = 100
 HOSTS_MAX: Final = 256
 """Largest number of hosts that the fleet service may report."""
 SOURCES_MAX: Final = 4096
-"""Largest number of prefixes for which the daemon keeps the names of the hosts that know something about
-them.
+"""Largest number of prefixes for which the daemon keeps the names of the hosts that told it
+about the prefix.
 """
 
 _STATUS: Final[Mapping[str, Json]] = {
     "host": "", "site": "", "store": "", "reachable": False, "error": "", "lag_s": 0.0, "exchanges": 0,
     "failures": 0, "written": 0, "write_failures": 0, "read": 0, "live": 0, "namesakes": 0,
 }  # fmt: skip
-"""Members by which the service describes itself, with their values before the first report. The values show
-the members' types.
+"""The members with which the fleet service describes itself, as they are before its first report. A value
+also shows the member's type.
 """
 _HOST: Final[Mapping[str, Json]] = {
     "name": "", "version": "", "age_s": 0.0, "lessons": 0, "refused": 0, "other_version": 0,
     "other_model": 0, "compared": 0.0, "apart": 0.0, "disagrees": False, "shut_out": False,
 }  # fmt: skip
-"""Members by which the service describes a host, with examples of their types."""
+"""The members with which the fleet service describes a host. Each has a value of the member's type."""
 
 
 class FleetMethods:
@@ -71,7 +71,7 @@ class FleetMethods:
         }
 
     def families(self) -> list[Family]:
-        """The metrics of the fleet. All are 0 if nothing is shared."""
+        """The metrics of the fleet. All are 0 if this host shares no knowledge with others."""
         told = self._summary()
         hosts = {cast("str", host["name"]): host for host in self._hosts}
 

@@ -29,13 +29,13 @@ class Save:
         return self._event.is_set()
 
     def end(self, error: str = "") -> None:
-        """End the write. `error` is the reason for a failure, or None after a success."""
+        """End the write. `error` is the reason for a failure, and empty after a success."""
         self.error = error
         self._event.set()
 
 
 class Keeper:
-    """Writes the latest overrides to a file. Changes that come together are written together.
+    """Writes the latest overrides to a file. Overrides that arrive during a write are written together.
 
     Without a `path` nothing is written. `damaged` has files that could not be read; see `kept.write`. Changes
     with a number above `audited` also go into the audit file beside `path`.
@@ -49,7 +49,9 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def save(self, overrides: Overrides) -> Save:
-        """Save these overrides. Nobody may change the object after this call."""
+        """Write these overrides to the file, in another thread. Nobody may change the object
+        after this call.
+        """
         save = Save()
         if self._path is None:
             save.end()
@@ -63,7 +65,7 @@ class Keeper:
         return save
 
     def close(self) -> None:
-        """Finish the writes under way."""
+        """Finish the waiting writes, and end the thread."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()

@@ -33,9 +33,9 @@ class Found:
     faults: tuple[str, ...] = ()
     """Reasons why the file or the copy cannot be used."""
     lost: bool = False
-    """Whether there is a file, but neither the file nor the copy can be used."""
+    """Whether a file of overrides exists, but neither this file nor its copy can be read."""
     damaged: tuple[Path, ...] = ()
-    """The files that cannot be used. They have to be set aside before new content takes their place."""
+    """The files that cannot be read. They have to be renamed before new content takes their place."""
     equal: bool = True
     """Whether the file and the copy have the same content."""
 
@@ -72,7 +72,7 @@ def read(path: Path) -> Found:
 
 
 def write(path: Path, overrides: Overrides, damaged: tuple[Path, ...] = ()) -> None:
-    """Write these overrides. Raises `ArtifactError` if this fails.
+    """Write these overrides. The `damaged` files are renamed and kept. Raises `ArtifactError` if this fails.
 
     The copy is written first. So at every moment the file or the copy can be read, or the damaged files still
     exist.

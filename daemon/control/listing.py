@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of flows. It is selected from all flows as arrays, before any flow is described."""
+"""A page of flows. The page is selected from arrays of all flows; only then are its flows
+described as JSON.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _MEASURES: Final[Mapping[str, Callable[[FlowTable, Slots], Floats]]] = {
     "switches": lambda table, slots: table.record["switches"][slots].astype(np.float64),
     "age": lambda table, slots: -table.born_ns[slots].astype(np.float64),
 }
-"""Values that order flows, the largest value first; NaN where a value is unknown."""
+"""The values by which flows can be ordered, the largest value first; NaN where a value is unknown."""
 ORDERS: Final = ("cookie", "remote", *_MEASURES)
 
 
@@ -51,11 +53,11 @@ class Query:
     limit: int
     offset: int
     cursor: int
-    """A cookie. Every flow of the page has a larger cookie."""
+    """The cookie after which the page begins: every flow of the page has a larger cookie."""
     order: str
     reverse: bool
     history: int
-    """Number of history points for each flow."""
+    """Number of points of each flow's past that the answer has; a point covers one second."""
 
     @classmethod
     def of(cls, params: Params, arms: Sequence[ArmInfo]) -> Query:
@@ -85,10 +87,11 @@ class Query:
 
 
 def select(table: FlowTable, query: Query) -> tuple[Slots, int, int | None]:
-    """The slots of a page in their order, the number of flows that match on all pages, and the next cursor.
+    """The slots of a page in their order, the number of flows that match on all pages, and the cursor of the
+    next page.
 
-    Pages by cursor leave out no flow and show none twice, even while flows come and go. The next cursor is
-    None on the last page, and if the order is not by cookie.
+    Pages by cursor leave out no flow and show none twice, even while flows come and go. The cursor is None on
+    the last page. It is also None for any order but rising cookies.
     """
     slots = np.array(table.slots(), np.int64)
     chosen = np.ones(slots.size, np.bool_)

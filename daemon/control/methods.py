@@ -32,11 +32,15 @@ from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 READS: Final = frozenset(
     {"status", "flows.list", "flows.page", "flows.get", "flows.history", "events", "arms.list", "version"}
 )
-"""Methods that change nothing and take little time. These may run between two parts of a step."""
+"""Methods that change nothing and take little time. The server may call them within a step, between two of
+its parts.
+"""
 
 
 def knowledge_of(params: Params) -> NetworkKnowledge:
-    """The knowledge about the network that a request's parameters describe. Raises `InvalidValueError`."""
+    """The measurement agents' report about the network, from a request's parameters. Raises
+    `InvalidValueError`.
+    """
     values = []
     for name in ("pnc_pkts", "pna", "known"):
         value = params.get(name)
@@ -50,8 +54,8 @@ def knowledge_of(params: Params) -> NetworkKnowledge:
 
 
 class Methods:
-    """Answers control requests for a daemon. Methods run between steps, and those in `READS` within a step,
-    too.
+    """Answers control requests for a daemon. Methods run between two steps. The methods of `READS` may run
+    within a step, too.
     """
 
     def __init__(self, daemon: Controlled) -> None:
@@ -84,7 +88,9 @@ class Methods:
         }
 
     def handle(self, method: str, params: Params, caller: Caller) -> Result:
-        """Call a method for `caller`, whom the log names. Raises `LtpSwitcherError`."""
+        """Call a method for `caller`, whom the log names. Raises `LtpSwitcherError` if the request is
+        refused.
+        """
         if method not in self._methods:
             names = list(self._methods)
             raise InvalidValueError("method", method, ", ".join(names) + did_you_mean(method, names))

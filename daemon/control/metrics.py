@@ -24,7 +24,7 @@ _STARTED_S: Final = time.time()
 
 
 def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[Family]:
-    """All metrics of the daemon, summed over flows. Labels are arms, never flows."""
+    """All metrics of the daemon, summed over flows. Metrics are labelled by arm, never by flow."""
     count, table, teams = engine.statistics, engine.table, engine.teams
     written, dropped = engine.logged_rows
     arm_time_s = table.total_arm_time_s()

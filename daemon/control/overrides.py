@@ -23,7 +23,9 @@ FORMAT_VERSION: Final = 1
 CHANGES_MAX: Final = 100
 """Number of changes that can be read back. The audit file has the changes of months."""
 UNDO_MAX: Final = 20
-"""Number of latest changes that can be reverted. The old value of a change of policies can be long."""
+"""Number of latest changes that can be reverted. There are few of them, because the old value of a change of
+policies can be long.
+"""
 CONFIRM_MAX_S: Final = 86_400
 """Longest time that an operator may have to confirm a change, in seconds."""
 
@@ -55,20 +57,24 @@ class Change:
     undo: Json = None
     """The value to which `Choices.revert` goes back; None if the change cannot be undone."""
     made: Json = None
-    """The value that the change chose. If another value is in force now, a later change chose it."""
+    """The value that the change put in force. If another value is in force now, a later change
+    put it there.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """All choices that are kept. An instance never changes, so a thread can write it while others read it."""
+    """All choices that are written to disk. An instance never changes, so a thread can write it while others
+    read it.
+    """
 
     settings: Mapping[str, Json] = field(default_factory=dict)
     pins: Mapping[int, Pin] = field(default_factory=dict)
-    """Pins by cookie. A cookie names the same flow until the next boot."""
+    """Pins by the cookies of flows. A cookie names the same flow until the next boot."""
     boot: str = ""
     """Id of the boot in which the pins' cookies are valid."""
     policies: tuple[Json, ...] = ()
-    """The policies, in the form that `settings.policies.parse` takes."""
+    """The operators' policies, in the form that `settings.policies.parse` takes."""
     changes: tuple[Change, ...] = ()
     """The changes that can be read back, the latest one at the end."""
     trial: tuple[Change, ...] = ()

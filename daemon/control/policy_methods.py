@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods for policies: they read the policies, replace them, or only compare them
-with others.
+"""The control methods for policies, the operators' rules for flows. They read the policies, replace them, or
+only compare them with others.
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ class PolicyMethods:
 
 
 def entries(policies: Policies) -> list[Json]:
-    """The policies as a document contains them. The most specific policy comes first."""
+    """The policies in the form of a policy document. The most specific policy comes first."""
     return [cast("Json", policy.entry()) for policy in policies.entries]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control methods for a rollout: they begin one, report it, or abort it. The rollout's metrics are here,
-too.
+"""The control methods for a rollout, which lets the daemon steer a growing share of the traffic. They begin a
+rollout, report it, or abort it. The rollout's metrics are here, too.
 """
 
 from __future__ import annotations

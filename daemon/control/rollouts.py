@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of a daemon: it gives the daemon's choices to the traffic in stages.
+"""The rollout of a daemon: in stages, the daemon steers a growing share of the traffic.
 
-An operator begins the rollout. The daemon keeps it on disk and judges it once a second. It ends with a
-reason.
+An operator begins the rollout. The daemon keeps it on disk, and judges it once a second. The rollout ends
+when all stages are done, harm is proven, a stage lasts too long, or an operator ends it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ log = logging.getLogger(__name__)
 FILE_NAME: Final = "rollout.npz"
 FORMAT_VERSION: Final = 1
 PREFIXES_MIN: Final = 1000
-"""Least number of prefixes with which each prefix draws its own lots. Fewer prefixes share one lot."""
+"""Least number of prefixes for a rollout by prefixes, in which each prefix draws lots for itself. With fewer
+prefixes, blocks of time draw lots for all flows together.
+"""
 ADVISE: Final = "advise"
 
 
@@ -54,7 +56,7 @@ class Rollouts:
         daemon: the daemon whose mode and experiment the rollout sets.
         folder: folder of the rollout's file. With None there can be no rollout, because a restart would
             forget it.
-        baseline: the id of the arm that flows run without the daemon. Raises `ConfigError`.
+        baseline: returns the id of the arm that flows run without the daemon, or raises `ConfigError`.
     """
 
     def __init__(self, daemon: Controlled, folder: Path | None, baseline: Callable[[], int]) -> None:
@@ -77,11 +79,12 @@ class Rollouts:
         return self._rollout is not None and self._rollout.end is None
 
     def start(self, units: Units | None, caller: Caller) -> Save:
-        """Begin a rollout, in mode active. Without `units` the number of prefixes with open flows decides.
+        """Begin a rollout, and set the mode active. If `units` is None, the number of prefixes with open
+        flows decides between prefixes and blocks of time.
 
-        If the rollout cannot be kept on disk, the rollout and its mode last until the daemon ends. Otherwise
-        a later start would know the mode alone, and steer all flows. Raises `RefusedError` if there can be no
-        rollout now.
+        If the rollout cannot be written to disk, the rollout and its mode last until the daemon ends.
+        Otherwise the next daemon would know the mode without the rollout, and steer all flows. Raises
+        `RefusedError` if there can be no rollout now.
         """
         daemon, config = self._daemon, self._daemon.config
         spans = daemon.engine.spans
@@ -124,14 +127,14 @@ class Rollouts:
         return save
 
     def abort(self, caller: Caller) -> Save:
-        """End the rollout under way, and go back to mode advise. Raises `RefusedError`."""
+        """End the rollout under way, and go back to mode advise. Raises `RefusedError` if there is none."""
         if self._rollout is None or not self.running:
             raise RefusedError("no rollout is under way; `ltp-switcher rollout start` begins one")
         self._rollout.abort()
         return self._end(self._rollout, f"it was aborted ({caller})", caller)
 
     def look(self) -> None:
-        """Judge the rounds that are due. Call this once a second."""
+        """Judge the rollout by the blocks of time that have ended. Call this once a second."""
         rollout = self._rollout
         if rollout is None or rollout.end is not None:
             return
@@ -141,7 +144,9 @@ class Rollouts:
             self._save(rollout)
 
     def check(self, wanted: Config) -> None:
-        """Raise `RefusedError` if settings ask for another experiment while a rollout is under way."""
+        """Raise `RefusedError` if the settings `wanted` ask for another experiment (`gain.design`) while a
+        rollout is under way.
+        """
         design = wanted.gain.design
         if self.running and design not in ("none", self._daemon.config.gain.design):
             raise RefusedError(
@@ -150,7 +155,7 @@ class Rollouts:
             )
 
     def mode_changed(self, mode: str) -> None:
-        """Take note of another mode. In any mode but active the rollout ends."""
+        """Take note of another mode. The rollout ends in any mode but active."""
         if self._rollout is not None and self.running and mode != "active":
             self._rollout.abort()
             self._end(self._rollout, f"the mode was set to {mode}", None)
@@ -322,4 +327,4 @@ class Rollouts:
 
 
 _ITSELF: Final = Caller(os.getuid(), os.getpid())
-"""The author of the changes that a rollout makes by itself."""
+"""The daemon's own process, as the author of the changes that a rollout makes without an operator."""

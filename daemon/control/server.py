@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control server: it answers between steps, and never for longer than the time to the next step.
+"""The control server: it answers between two steps of the daemon, and never for longer than the time to the
+next step.
 
 A step of many flows is long. Between its parts the server answers requests that only read.
 
@@ -41,25 +42,27 @@ the API's two loops and for its health checks.
 """
 API_USER: Final = "ltp-switcher-api"
 IDLE_S: Final = 60.0
-"""Time after which a client that neither sends nor reads is disconnected, in seconds. `ControlClient`
-connects again.
+"""Time in seconds after which a client that neither sends nor reads is disconnected. Its `ControlClient`
+connects again at the next call.
 """
 LAST_S: Final = 1.0
-"""Time in seconds for the last answers when the daemon ends."""
+"""Longest time for the last answers when the daemon ends, in seconds."""
 WAIT_S: Final = 0.001
 TURN_S: Final = 0.002
 """Longest time in seconds for making answers before the loop reads and accepts again."""
 SOCKET_MODE: Final = 0o660
 BREATHE_AFTER_S: Final = 0.006
-"""Longest time that requests wait for a step to pause, in seconds."""
+"""Longest time that requests wait for a pause of the step, in seconds."""
 BREATH_S: Final = 0.0005
-"""Length of a pause within a step, in seconds. One part of an answer may make it longer."""
+"""Length of a pause within a step, in seconds. The last answer that is made in the pause may
+make it longer.
+"""
 _ROUNDS: Final = 3
-"""Number of rounds within a pause. They suffice for a new client, its request, and the request of another
-client.
+"""Number of times that the server reads and accepts in a pause. They suffice for a new client, its request,
+and the request of another client.
 """
 UNSENT_MAX_BYTES: Final = 1 << 20
-"""Largest number of bytes of an answer that may wait for the client before the server stops making more."""
+"""Size in bytes of the unsent part of an answer at which the server makes no more parts for the client."""
 
 
 @dataclass(slots=True)
@@ -98,7 +101,8 @@ class _Client:
 
 
 class ControlServer:
-    """Serves `handler` on a UNIX socket, which is `inherited` or a new socket at `path` with mode 0660.
+    """Calls `handler` for requests on a UNIX socket: the socket `inherited`, or a new one at `path` with mode
+    0660.
 
     No user can take all connections from root or from the API, whose user is `api_uid`. Only the API's user
     and the daemon's own user may name another author of a request. `reads` has the methods that change
@@ -133,9 +137,10 @@ class ControlServer:
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def close(self) -> None:
-        """Accept no more clients, answer pending requests within `LAST_S`, hang up, and remove the socket.
+        """Accept no more clients, answer pending requests within `LAST_S`, hang up, and remove the server's
+        own socket.
 
-        An inherited socket stays. A client that connects to it now waits for the next daemon.
+        The path of an inherited socket stays. A client that connects to it waits for the next daemon.
         """
         self._selector.unregister(self._listener)
         self._listener.close()
@@ -156,7 +161,8 @@ class ControlServer:
             self._drop(client)
 
     def pump(self, until_s: float) -> bool:
-        """Make and send answers until `until_s` (`time.monotonic`). Returns whether there is more to send.
+        """Make and send answers until `until_s` (`time.monotonic`), for at most `TURN_S`. Returns whether
+        answers are left to make.
 
         The clients take turns, and each gets one part of an answer. So a short answer does not wait for a
         long list. A new client does not wait either, because the loop accepts clients after `TURN_S`.
@@ -184,8 +190,8 @@ class ControlServer:
         return more
 
     def breathe(self) -> None:
-        """Answer requests that only read, between two parts of a step. If the last turn was a moment ago, do
-        nothing.
+        """Answer requests that only read, between two parts of a step. Do nothing if `pump` has ended less
+        than `BREATHE_AFTER_S` ago.
         """
         if time.monotonic() - self._pumped_s < BREATHE_AFTER_S:
             return
@@ -314,7 +320,9 @@ class ControlServer:
 
 
 def listen(path: Path) -> socket.socket:
-    """Listen on a UNIX socket. A socket that nobody serves is replaced. Raises `ControlError`."""
+    """Listen on a UNIX socket at `path`. Replaces a socket on which nobody listens. Raises `ControlError` if
+    another daemon listens, or if the path cannot be used.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -353,7 +361,7 @@ def _unlink_socket(path: Path) -> None:
 
 
 def api_uid() -> int | None:
-    """The id of the user that the API's unit runs as; None if there is no such user."""
+    """The id of the user as whom the API runs; None if there is no such user."""
     try:
         return pwd.getpwnam(API_USER).pw_uid
     except KeyError:

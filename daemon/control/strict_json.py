@@ -11,16 +11,15 @@ from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.nesting import children
 
 DEPTH_MAX: Final = 32
-"""Deepest allowed nesting. It is far below the limit of every part of the program that uses
-the value later.
-"""
+"""Deepest allowed nesting. All parts of the program that use the value later can handle far more."""
 
 
 def parse(text: bytes) -> Json:
     """Parse a JSON text in UTF-8 into its value.
 
-    Raises `ValueError` with the reason: the text is not JSON, is not UTF-8, is nested deeper than
-    `DEPTH_MAX`, or has NaN, Infinity, a number that no float can hold, or half of a surrogate pair.
+    Raises `ValueError` with the reason if the text is not JSON, is not UTF-8, or is nested deeper than
+    `DEPTH_MAX`. The same happens for NaN, Infinity, a number that no float can hold, or half of a surrogate
+    pair.
     """
     try:
         value: Json = json.loads(text.decode(), parse_constant=_constant, parse_float=_float, parse_int=_int)

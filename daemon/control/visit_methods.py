@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control method for learning from flow to flow, and the metrics of this learning.
 
-A visit is a group of flows to a prefix that began near each other on one arm.
+A visit is a group of flows to a prefix that began near each other on one arm. The decision is the policy that
+chooses arms while flows run.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ PREFIX: Final = "ltp_switcher_visits"
 LIMIT: Final = 100
 LIMIT_MAX: Final = 1000
 DECISION_NAME: Final = "decision"
-"""The name of the decision's own choice. It is used in place of an arm's name."""
+"""The name of the decision's own choice in answers, where other entries have the name of an arm."""
 
 
 class VisitMethods:
-    """The control methods for visits, by name, each with the names of its parameters."""
+    """The control methods for visits, by name, each with the names of its parameters. See the module for the
+    meaning of a visit.
+    """
 
     def __init__(self, daemon: Controlled) -> None:
         self._daemon = daemon
@@ -63,7 +66,9 @@ class VisitMethods:
 
 
 def visit_families(visits: LiveLearner | None) -> list[Family]:
-    """The metrics of learning from flow to flow. All are 0 if nothing learns."""
+    """The metrics of learning from flow to flow. All are 0 if `visits` is None, because the daemon does not
+    learn.
+    """
     told = _totals(visits)
     return [
         counter(PREFIX, "Visits from which the daemon learned.", told["visits"]),
@@ -109,7 +114,11 @@ def _totals(visits: LiveLearner | None) -> dict[str, float]:
 
 
 def effects_json(state: PrefixState, names: Mapping[int, str]) -> Json:
-    """The known effects of a prefix's arms, by the names of the arms."""
+    """The known effects of a prefix's arms, by the names of the arms.
+
+    An effect is the gain over the decision's own choice in the logarithm of the reward, with the ends of its
+    interval.
+    """
     return {
         names[one.arm]: {"mean": one.mean, "lower": one.lower, "upper": one.upper} for one in state.effects
     }

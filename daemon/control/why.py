@@ -26,8 +26,8 @@ Names = Mapping[int, str]
 
 
 def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
-    """The reason for an open flow's arm: a sentence, the estimates of the arms, and the flow's last
-    switches.
+    """The reason why an open flow runs its arm: a sentence, the expected rewards of the arms, the numbers of
+    the path, and the flow's last switches.
     """
     switches = engine.journal.of(slot)
     estimates: list[Json] = [
@@ -56,7 +56,9 @@ def why_json(engine: Engine, slot: int, names: Names) -> dict[str, Json]:
 
 
 def past_json(engine: Engine, slot: int, names: Names, points: int = POINTS) -> dict[str, Json]:
-    """The latest points of an open flow, oldest first, one list for each quantity."""
+    """The latest points of an open flow, one for each second, oldest first. Each quantity is a list of its
+    own.
+    """
     past = engine.history.of(slot, points)
     if past is None:
         return {"kept": False, "time": [], "goodput_mbps": [], "srtt_ms": [], "loss": [], "arm": []}
@@ -71,8 +73,8 @@ def past_json(engine: Engine, slot: int, names: Names, points: int = POINTS) -> 
 
 
 def totals_json(engine: Engine, names: Names) -> dict[str, Json]:
-    """The latest points of all flows together, by the arm that the flows ran. Arms without a flow are left
-    out.
+    """The latest points of all flows together, one for each second, by the arm that the flows ran. Arms that
+    no flow ran are left out.
     """
     totals = engine.history.totals()
     used = [arm for arm in names if totals.flows[:, arm].any()]
@@ -203,7 +205,7 @@ _NUMBERS: Final[Mapping[Number, tuple[str, str, float]]] = {
     Number.OTHERS_QUEUE: ("queue_of_others", "ms", 1e-3),
     Number.APPLICATION: ("application_limited", "share", 1.0),
 }
-"""Name and unit of each number for people, and the factor to this unit."""
+"""Name and unit in which people read each number of a path, and the factor from the internal unit."""
 _NONE = protocol.FallbackReason.NONE
 _BEGAN = " It began with a part of the window that an earlier flow to this host had"
 _STARTS = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the parts of the daemon from its settings and the kernel's arms."""
+"""Makes the parts of the daemon from its settings and the kernel's arms."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 VISIT_ARMS: Final = (*ROLES, ArmId.CUBIC)
-"""The arms that visits draw besides the decision's own choice, if the settings name none."""
+"""The arms on which learning from flow to flow may begin flows, if the settings name none."""
 
 
 def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection) -> list[ArmInfo]:
-    """Load the extra arms, and return all arms. Raises `ConfigError` if an extra one cannot be an arm.
+    """Load the arms `extra`, and return all arms. Raises `ConfigError` if an arm of `extra` is not available.
 
-    A learned arm is available if the kernel executes it and its policy has weights.
+    A learned arm is available if the kernel module can run it and its policy has weights.
     """
     for name in extra:
         arm = datapath.load_arm(name)
@@ -49,15 +49,17 @@ def load_arms(datapath: Datapath, extra: Sequence[str], learned: LearnedSection)
 
 
 def pool_of(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
-    """The arms to choose among: the arms that the settings name, or else the policy's own. Raises
-    `ConfigError`.
+    """The ids of the arms to choose among: the arms that the settings name, or else the usual arms of the
+    policy. Raises `ConfigError` for an arm that is not available or named twice.
     """
     usual = ROLES if _guarded(config) or config.daemon.policy in {"rule", "epsilon-greedy"} else None
     return candidate_ids(arms, config.pool.arms, usual=usual)
 
 
 def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> Chooser:
-    """Make the policy that the settings ask for. Raises `ArtifactError` if the encoder cannot be loaded."""
+    """Make the policy that the settings ask for, with the arms `pool` to choose among. Raises `ArtifactError`
+    if the encoder cannot be loaded.
+    """
     seed = config.daemon.seed
     if config.daemon.policy == "keep":
         return KeepChooser(pool)
@@ -97,8 +99,8 @@ def make_learned(
     table: FlowTable,
     network: Callable[[], NetworkKnowledge | None] = lambda: None,
 ) -> LearnedArms:
-    """Make the learned arms. They ask the chooser which flows are siblings, and the flow table for the flows'
-    prefixes.
+    """Make the part that runs the learned arms. It asks the chooser which flows share a bottleneck, and the
+    flow table for the flows' prefixes.
     """
     return LearnedArms(
         config.daemon.step_ms / 1000,
@@ -110,8 +112,8 @@ def make_learned(
 
 
 def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser) -> Teams:
-    """Make team selection. It starts by itself only if the chooser learns, not if the chooser is a
-    baseline.
+    """Make team selection, which picks the best `k` arms of the pool by trying them. It starts by itself only
+    with the policy `mutant`.
     """
     return Teams(
         config.mpts,
@@ -132,7 +134,7 @@ def make_spans(
 ) -> Spans | None:
     """Make the part that runs experiments and logs decisions; None if the settings ask for neither.
 
-    Raises `ConfigError` if the baseline arm is not available, or if it is a learned arm.
+    Raises `ConfigError` if the baseline arm of an experiment is not available, or is a learned arm.
     """
     gain, state_dir = config.gain, config.daemon.state_dir
     writer = None
@@ -162,7 +164,9 @@ def make_spans(
 def make_outcomes(
     config: Config, arms: Sequence[ArmInfo], datapath: Datapath, home_netns: int
 ) -> Outcomes | None:
-    """Make the part that takes and logs the flows' outcomes; None if the settings ask for no outcomes."""
+    """Make the part that takes the flows' outcomes from the module and logs them; None if the settings ask
+    for no outcomes.
+    """
     most_mb, state_dir = config.gain.outcomes_mb, config.daemon.state_dir
     if not wants_outcomes(config):
         return None
@@ -175,7 +179,7 @@ def make_outcomes(
 
 
 def wants_outcomes(config: Config) -> bool:
-    """Whether the settings ask for the flows' outcomes."""
+    """Whether the settings ask for outcomes of flows, either to log them or to learn from them."""
     return bool(config.gain.outcomes_mb and config.daemon.state_dir) or config.visits.learn == "on"
 
 
@@ -188,7 +192,9 @@ def make_visits(config: Config, arms: Sequence[ArmInfo], starts: StartingArms) -
 
 
 def visit_arms(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
-    """The arms that visits may draw. Raises `ConfigError` for an arm that cannot begin a flow."""
+    """The ids of the arms on which learning from flow to flow may begin flows. Raises `ConfigError` for an
+    arm that cannot begin a flow.
+    """
     found = candidate_ids(arms, config.visits.arms, "visits.arms", usual=VISIT_ARMS)
     for place, arm in enumerate(found):
         if arm in LEARNED and chosen_variant(LEARNED[arm], config.learned).law is not Law.WINDOW:
@@ -198,8 +204,8 @@ def visit_arms(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
 
 
 def baseline_arm(config: Config, arms: Sequence[ArmInfo]) -> int:
-    """The id of the arm that flows run without the daemon. Raises `ConfigError` for an arm that cannot serve
-    so.
+    """The id of the arm that flows run without the daemon. Raises `ConfigError` for a learned arm, or for an
+    arm that is not available.
     """
     name = config.gain.baseline_arm or config.kernel.default_arm
     baseline = arm_id(arms, name, "gain.baseline_arm")
@@ -209,7 +215,9 @@ def baseline_arm(config: Config, arms: Sequence[ArmInfo]) -> int:
 
 
 def kernel_config(section: KernelSection, arms: Sequence[ArmInfo]) -> KernelConfig:
-    """The settings of the kernel module. Raises `ConfigError` for an arm that is not available."""
+    """The kernel module's settings, from the section [kernel]. Raises `ConfigError` for an arm that is not
+    available.
+    """
     return KernelConfig(
         default_arm=arm_id(arms, section.default_arm, "kernel.default_arm"),
         fallback_arm=arm_id(arms, section.fallback_arm, "kernel.fallback_arm"),

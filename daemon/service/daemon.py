@@ -74,13 +74,17 @@ log = logging.getLogger(__name__)
 STATUS_INTERVAL_S: Final = 10.0
 ROLLOUT_INTERVAL_S: Final = 1.0
 OUTCOMES_WAITING: Final = 8192
-"""Largest number of outcomes that wait in the module: 8 s at 1,000 flows a second, 1.4 MB."""
+"""Largest number of outcomes that wait in the module for the daemon. At 1,000 flows a second they are those
+of 8 s, and take 1.4 MB.
+"""
 _POLICY, _TEAMS, _VISITS = "policy.", "teams.", "visits."
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """Extra terms of a session with the module; zeros ask for nothing."""
+    """Optional requests of a session with the module; see `Datapath.open_session`. A zero asks
+    for nothing.
+    """
 
     rtt_quarters: int = 0
     outcomes_max: int = 0
@@ -88,14 +92,14 @@ class SessionTerms:
 
 
 class Every:
-    """A timer that is due once in an interval of seconds. With an interval of 0 it is never due."""
+    """A timer that is due once in `interval_s` seconds. With an interval of 0 it is never due."""
 
     def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
         self._next_s = time.monotonic() + interval_s
 
     def due(self) -> bool:
-        """Whether the timer is due. If so, it is due again an interval later."""
+        """Whether the timer is due. If so, the call starts the next interval."""
         now_s = time.monotonic()
         if not self.interval_s or now_s < self._next_s:
             return False
@@ -104,9 +108,10 @@ class Every:
 
 
 class Daemon:
-    """Everything that runs between `ltp-switcher run` and SIGTERM.
+    """All that runs between `ltp-switcher run` and SIGTERM.
 
-    `reload` is a function that reads the settings anew. Raises `LtpSwitcherError` if the daemon cannot start.
+    `reload` is a function that reads the settings anew. With `record`, every step's records are written to
+    this file. Raises `LtpSwitcherError` if the daemon cannot start.
     """
 
     def __init__(self, layers: Layers, reload: Callable[[], Layers], *, record: Path | None = None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`mutant` as the congestion control of new connections while the daemon runs.
+"""Makes `mutant` the congestion control of new connections while the daemon runs.
 
 The earlier congestion control is remembered on disk, so that a daemon that starts after a crash can restore
 it. If an administrator has set another default meanwhile, that default stays.
@@ -25,7 +25,9 @@ _NAME_BYTES: Final = 64
 
 
 class Takeover:
-    """The default congestion control of new connections. Failures are logged, and none is fatal."""
+    """Sets and restores the default congestion control of new connections. Failures are logged, and none is
+    fatal.
+    """
 
     def __init__(self, state_dir: Path | None, *, sysctl: Path = SYSCTL) -> None:
         self._sysctl = sysctl

@@ -2,7 +2,8 @@
 """Log lines with fields for systemd's journal, over its native protocol.
 
 Source: https://systemd.io/JOURNAL_NATIVE_PROTOCOL. An entry is a datagram of fields. A value without a line
-break is written NAME=VALUE; any other as NAME, its length in bytes as 64 bits little-endian, and its bytes.
+break is written as NAME=VALUE. Any other value is written as NAME, a line break, its length in bytes (64
+bits, little-endian), and its bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NOTICE: Final = 5
 
 
 def reads(descriptor: int, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the journal reads the output to this descriptor ($JOURNAL_STREAM, systemd.exec(5))."""
+    """Whether this file descriptor leads to the journal ($JOURNAL_STREAM, systemd.exec(5))."""
     stream = (os.environ if environment is None else environment).get("JOURNAL_STREAM", "")
     try:
         status = os.fstat(descriptor)
@@ -40,8 +41,8 @@ def reads(descriptor: int, environment: Mapping[str, str] | None = None) -> bool
 
 
 class JournalHandler(logging.Handler):
-    """Sends log records with their fields to the journal. A record that the journal does not take goes to
-    `otherwise`.
+    """Sends log records with their fields to the journal. If the journal does not take a record, the handler
+    `otherwise` gets it.
     """
 
     def __init__(self, otherwise: logging.Handler, identifier: str, address: str = ADDRESS) -> None:

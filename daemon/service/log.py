@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging to the journal with fields if the journal reads stderr, and to stderr with times otherwise."""
+"""Logging to the journal with fields if stderr leads to the journal, and to stderr with times otherwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIKE_S: Final = 60.0
 
 
 class SomeOfMany(logging.Filter):
-    """Lets at most `LIKE_MAX` warnings or errors from one place of the code through in `LIKE_S` seconds.
+    """Lets through at most `LIKE_MAX` warnings or errors in `LIKE_S` seconds from one place of the code.
 
     So a client that provokes errors cannot fill the disk. The next record that passes says how many were
     dropped.
@@ -50,7 +50,9 @@ class _JournalFormatter(logging.Formatter):
 
 
 def set_up(level: str) -> None:
-    """Log to stderr at `level` (debug, info, warning, error), or to the journal if it reads stderr."""
+    """Log from `level` up (debug, info, warning, error): to the journal if stderr leads there, or else to
+    stderr.
+    """
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if "JOURNAL_STREAM" in os.environ:
         handler.setFormatter(_JournalFormatter("%(message)s"))
@@ -65,5 +67,5 @@ def set_up(level: str) -> None:
 
 
 def set_level(level: str) -> None:
-    """Log at another level from now on."""
+    """Log from another level up from now on."""
     logging.getLogger().setLevel(level.upper())

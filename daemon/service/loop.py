@@ -17,10 +17,10 @@ MARGIN_S: Final = 0.001
 class StepLoop:
     """Calls `step` every `step_s` while `busy`, and every `idle_s` otherwise, until `stop`.
 
-    Deadlines are absolute (CLOCK_MONOTONIC), so a late step delays no other. A step that was due while
-    another ran is left out and counted in `missed`. Descriptors registered with `selector` carry a callback
-    that takes the descriptor. `pump` does pending work until a given time, and returns whether more is left.
-    An idle loop wakes as soon as a callback makes it busy.
+    Deadlines are absolute (CLOCK_MONOTONIC), so a late step does not delay the steps after it. A step that
+    falls due while another one runs is left out, and `missed` counts it. Descriptors are registered with
+    `selector`, each with a callback that takes the descriptor. `pump` works until a given time, and returns
+    whether work is left. An idle loop wakes as soon as a callback makes it busy.
     """
 
     def __init__(

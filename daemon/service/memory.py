@@ -23,19 +23,23 @@ The learning policy has the knowledge of 1024 prefixes, 50 MB, and copies of it 
 """
 OTHER_BASE_BYTES: Final = 96 * _MB
 FLOW_BYTES: Final = {"mutant": 288 << 10}
-"""Memory of a flow that always sends, by policy, including the copies of a step and of growing arrays."""
+"""Memory of a flow that sends all the time, by policy, including copies within a step and spare room in
+growing arrays.
+"""
 OTHER_FLOW_BYTES: Final = 10 << 10
 VISITS_BYTES: Final = 64 * _MB
 """Memory that learning from flow to flow adds for 16,384 prefixes, including the copies of a save."""
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 QUIET_LOOKS: Final = 6
-"""Number of looks at the module's counts without another refusal, after which the fault is over."""
+"""Number of looks at the module's counts without a new refusal, after which the lack of room
+counts as over.
+"""
 
 
 def flows_that_fit(limit_bytes: int, policy: str, *, visits: bool = False) -> int:
-    """The number of flows that fit into this memory under a policy. `visits` adds the memory of learning from
-    visits.
+    """The number of flows that fit into `limit_bytes` under a policy. With `visits`, the memory of learning
+    from flow to flow is taken off.
     """
     left = limit_bytes - BASE_BYTES.get(policy, OTHER_BASE_BYTES) - visits * VISITS_BYTES
     return max(0, left // FLOW_BYTES.get(policy, OTHER_FLOW_BYTES))
@@ -64,7 +68,7 @@ def limit_bytes(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> int |
 
 
 class Room:
-    """The room for flows in memory. It logs once when connections no longer find room.
+    """The room for flows in memory. It logs a warning when the module begins to refuse connections.
 
     Args:
         policy: policy of the daemon.
@@ -90,7 +94,7 @@ class Room:
         return self.most
 
     def look(self, counts: FlowCounts) -> None:
-        """Take in the module's counts of flows and refusals."""
+        """Take in the module's counts of flows and refusals, and set `refused` and `fault`."""
         before = counts.refused if self._seen is None else self._seen
         self._seen = counts.refused
         self.refused += max(0, counts.refused - before)

@@ -49,7 +49,9 @@ def read_state(path: Path) -> dict[str, NDArray[np.generic]] | None:
 
 
 class Saver:
-    """Saves state in a thread of its own, so that no step waits for a disk. It counts in `statistics`."""
+    """Saves state in a thread of its own, so that no step waits for a disk. `statistics` counts saves and
+    failures.
+    """
 
     def __init__(self, path: Path, statistics: Statistics) -> None:
         self._path = path
@@ -62,8 +64,8 @@ class Saver:
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, arrays: Arrays) -> None:
-        """Save these arrays. Nobody may change them after this call. Do nothing if another
-        save still runs.
+        """Save these arrays in the thread. Nobody may change them after this call. If another save still
+        runs, do nothing.
         """
         if not self.saving:
             self._thread = threading.Thread(target=self._save, args=(arrays,), name="save", daemon=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service manager: notifications to it (sd_notify(3)), and the listening sockets that it hands to a
-service.
+"""The service manager systemd: notifications to it (sd_notify(3)), and the listening sockets that it hands to
+a service.
 
-A listening socket that the manager holds outlives the service. While the service restarts, its clients wait,
-and nobody else can listen in its place.
+A listening socket of the manager outlives the service. While the service restarts, its clients wait, and
+nobody else can listen in its place.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from collections.abc import Mapping, MutableMapping
 from typing import Final
 
 FIRST_FD: Final = 3
-"""The first descriptor of inherited sockets, SD_LISTEN_FDS_START of sd_listen_fds(3)."""
+"""The descriptor of the first inherited socket, SD_LISTEN_FDS_START of sd_listen_fds(3)."""
 
 
 def inherited(environment: MutableMapping[str, str] | None = None) -> list[socket.socket]:
     """The listening sockets that the service manager hands to this process (sd_listen_fds(3)).
 
-    The variables are removed from the environment, so that no child process takes the sockets for its own.
+    The call removes the variables from the environment, so that no child process takes the sockets for its
+    own.
     """
     environment = os.environ if environment is None else environment
     mine = environment.pop("LISTEN_PID", "") == str(os.getpid())
@@ -51,7 +52,7 @@ class ServiceManager:
         self._fed_s = 0.0
 
     def ready(self) -> None:
-        """Tell systemd that the daemon decides from now on."""
+        """Tell systemd that the daemon has started, or that a reload has ended."""
         self.send("READY=1")
 
     def reloading(self) -> None:
@@ -67,7 +68,7 @@ class ServiceManager:
         self._offer(f"STATUS={text}")
 
     def feed_watchdog(self) -> None:
-        """Tell systemd that the loop still runs, if a message is due."""
+        """Tell systemd that the loop still runs, if the watchdog's next message is due."""
         if self._interval_s:
             now_s = time.monotonic()
             if now_s - self._fed_s >= self._interval_s and self._offer("WATCHDOG=1"):

@@ -40,13 +40,13 @@ from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.errors import LtpSwitcherError
 
 WARM_UP_S: Final = 5.0
-"""Time until the rule has left its first arm, in seconds."""
+"""Simulated time before the measurement begins, in seconds. By then the rule has left its first arm."""
 SEED: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Processor time of steps. `flows_a_core` is the number of flows with which the p99 would fill a step."""
+    """Processor time of steps. With `flows_a_core` flows, the 99th percentile would fill a whole step."""
 
     flows: int
     rtt_quarters: int
@@ -70,7 +70,7 @@ class _NoEvents:
 
 
 def measure(flows: int, steps: int, rtt_quarters: int = 0, policy: str = "rule") -> Result:
-    """Run the engine for `steps` steps with `flows` flows. Raises `LtpSwitcherError`.
+    """Run the engine for `steps` steps with `flows` flows, and measure each step. Raises `LtpSwitcherError`.
 
     `rtt_quarters` is the least time between reports of a flow, in quarters of its RTT. With 0, a flow reports
     in every step.

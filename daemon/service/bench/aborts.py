@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gain from aborting trials within seconds: `python -m ltp_switcher.daemon.service.bench.aborts`.
 
-The daemon does not abort trials in this way. This is a model of such aborts, on the simulated prefixes of
-`bench.learner`. A trial that seems to earn less than half of the incumbent's reward ends after some time.
-From then on all flows of the visit run the incumbent. A flow loses only the extra time of its part on the
-trial's arm. Durations of flows and the noise of their values come from the first runs of
-docs/lab-notes/traffic.md.
+A visit is a group of flows to a prefix that began near each other on one arm. In a trial the visit runs
+another arm than the incumbent, which is the prefix's usual arm. This is a model of trials that end early, on
+the simulated prefixes of `bench.learner`. The daemon itself does not abort trials in this way.
+
+A trial is aborted if it seems to earn less than half of the incumbent's reward after some time. From then on
+all flows of the visit run the incumbent. A flow loses only the extra time of its part on the trial's arm.
+Durations of flows and the noise of their values come from the first runs of docs/lab-notes/traffic.md.
 """
 
 from __future__ import annotations
@@ -24,16 +26,18 @@ from ltp_switcher.daemon.service.bench import learner as bench
 
 _SHARES: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
 _TOOK_S: Final = (0.04, 0.062, 0.172, 0.473, 2.6, 11.5, 24.2, 60.0)
-"""Time in seconds that a flow takes under the switcher, at the quantiles `_SHARES`."""
+"""Durations of flows under the switcher in seconds, at the quantiles `_SHARES`."""
 NOISE: Final = (0.34, 0.64, 1.33, 1.67, 1.83, 1.99)
-"""Standard deviation of a flow's value within its prefix and size class under the switcher, for six paths."""
+"""Standard deviations of a flow's log reward within its prefix and size class under the switcher, on six
+paths.
+"""
 CLEAR: Final = 1.64
-"""Least distance below one half, in standard deviations, of clear evidence. One clear result in twenty is
-wrong.
+"""Distance in standard deviations by which clear evidence lies below half of the incumbent's reward. Of the
+trials that earn just half, one in twenty is taken for clearly worse.
 """
 TRIED: Final = ((0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (1.0, 1.0), (2.0, 1.0))
 """Pairs to try. The first number is the time until an abort in seconds, 0 for no abort. The second one is the
-noise of the evidence over `NOISE`.
+noise of the evidence, as a multiple of `NOISE`.
 """
 
 
@@ -52,13 +56,13 @@ class _Ledger(Purse):
 
 
 class Aborting(Learner):
-    """A learner whose trials end early if they seem to starve.
+    """A learner whose trials end early if their arms seem to earn less than half of the incumbent's reward.
 
     Args:
-        means: the value of each arm on each prefix, shape (prefixes, arms).
+        means: mean log reward of each arm on each prefix, shape (prefixes, arms).
         after_s: time until an abort, in seconds.
         noise: noise of the evidence, as a multiple of `NOISE`.
-        clear: whether only clear evidence aborts.
+        clear: whether only clear evidence aborts; see `CLEAR`.
         seed: seed of flows and noise.
     """
 
@@ -116,11 +120,12 @@ class Aborting(Learner):
 def measure(
     kind: bench.Kind, seeds: Sequence[int], after_s: float, noise: float, *, clear: bool
 ) -> tuple[bench.Interval | None, bench.Interval | None, float, float]:
-    """Replay prefixes of one kind with these seeds.
+    """Replay prefixes of one kind with these seeds; `bench.learner` defines off-model.
 
     Returns:
-        The share of the gap that is closed off-model in visits 31 to 100, the reward over the decision's in
-        all visits on-model, each with its interval, the ledger of the worst replay, and of the worst prefix.
+        Four results: the closed share of the gap to the best arm, off-model, in visits 31 to 100; the reward
+        relative to the decision's, on all other prefixes, in all visits; the share of the reward that trials
+        cost in the worst replay; the same share for the worst prefix. The first two have intervals.
     """
     gains, best, off, ledgers, worst = [], [], [], [], []
     for seed in seeds:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows with invented steps. Each flow is on a path of its own, has noise, and keeps its own step length."""
+"""Flows with invented measurements. Each flow is on a path of its own, has noise, and keeps its own step
+length.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ MSS_BYTES: Final = 1448
 RTT_US: Final = (10_000.0, 120_000.0)
 """Least and greatest RTT of a path without a queue, in µs. RTTs are uniform between these."""
 RATE_BPS: Final = (1.2e6, 1.2e7)
-"""Least and greatest rate of a path in bytes per second, 10 to 100 Mbit/s. Rates are log-uniform between
+"""Least and greatest rate of a path, 1.2 and 12 MB/s (10 and 100 Mbit/s). Rates are log-uniform between
 these.
 """
 _STATS: Final = {
@@ -57,7 +59,7 @@ class Crowd:
         records["siblings"] = 1
 
     def step(self, now_ns: int) -> RecordArray:
-        """Close the steps that are due, and return their records."""
+        """End the steps of the flows whose step is due, and return their records, shape (due flows,)."""
         if not self.rtt_quarters:
             self._fill(self.records, np.arange(len(self.records)), now_ns)
             self._closed_ns[:] = now_ns
@@ -71,7 +73,7 @@ class Crowd:
         return records
 
     def select(self, commands: CommandArray) -> None:
-        """Switch flows at once to the arms of these commands."""
+        """Switch flows to the arms of these commands, without a delay."""
         rows = commands["cookie"].astype(np.int64) - 1
         switched = self.records["arm"][rows] != commands["arm"]
         rows, arms = rows[switched], commands["arm"][switched]
@@ -85,7 +87,7 @@ class Crowd:
             self.records[name][rows] = value
 
     def control(self, controls: ControlArray) -> None:
-        """Remember the number of each flow's last control, for the next echo."""
+        """Remember the number of each flow's last control. The flow's next record returns it in an echo."""
         self._echoed[controls["cookie"].astype(np.int64) - 1] = controls["value"][:, 1]
 
     def _fill(self, records: RecordArray, rows: Ints, now_ns: int) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how long a decision takes: `python -m ltp_switcher.daemon.service.bench.decision --flows 1000`.
 
-Synthetic records pass through the whole decision: features, encoder, R_max, credit, learning and choice.
+Invented records pass through the whole decision of the learned policy: features, encoder, normalisation of
+the reward by R_max, credit to arms, learning and choice.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _JOIN_STEPS: Final = 200
 
 
 def measure(flows: int, steps: int, preset: Preset, seed: int = 1) -> dict[str, float | int | str]:
-    """Run `steps` steps of `flows` flows. Return the CPU time of one step, in ms."""
+    """Run `steps` steps of `flows` flows. Return a JSON object: the terms of the run, the CPU time of a step
+    in ms (median, 99th percentile, maximum), and the number of flows that a core can serve.
+    """
     settings, step_ms = LearningSection(preset=preset).in_force(), DaemonSection().step_ms
     arms = ArmTable(tuple(int(arm) for arm in _KERNEL_ARMS), tuple(arm.name.lower() for arm in _KERNEL_ARMS))
     agent = MutantAgent(settings, step_ms, arms, GRUEncoder.from_file(), seed)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gain and the cost of separate knowledge for hosts: `python -m ltp_switcher.daemon.service.bench.hosts`.
 
-Each prefix has six hosts. Either half of these hosts is on another path, or all are on one path. Effects and
-noise come from the kinds of prefixes in `bench.learner`. A host's visit belongs to its prefix until the host
-gets knowledge of its own. For comparison, a learner that knows no hosts gets the same draws. Constants were
-chosen on the kinds `TUNING`.
+The daemon learns which arm suits a destination prefix. Here each prefix has six hosts. Either all hosts are
+on one path, or every second host is on another path. Effects of arms and noise come from the kinds of
+prefixes in `bench.learner`. A visit of a host counts for the prefix until the host gets knowledge of its own.
+For comparison, a learner that knows no hosts gets the same draws. Constants were chosen on the kinds
+`TUNING`.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ NEVER: Final = 1 << 30
 
 
 def world(kind: Kind, rng: np.random.Generator, *, apart: bool) -> tuple[Floats, Floats]:
-    """Effects of the arms on hosts, shape (PREFIXES, HOSTS, ARMS), and their levels, shape (PREFIXES, HOSTS).
+    """Make the effects of the arms on hosts, shape (PREFIXES, HOSTS, ARMS), and the log reward of the
+    decision's own choice on each host, shape (PREFIXES, HOSTS).
 
-    `apart` puts every second host of a prefix on another path.
+    With `apart`, every second host of a prefix is on another path.
     """
     paths = 2 if apart else 1
     effects = np.stack([rng.permutation(kind.effects(rng, PREFIXES)) for _ in range(paths)], axis=1)
@@ -57,11 +59,11 @@ def world(kind: Kind, rng: np.random.Generator, *, apart: bool) -> tuple[Floats,
 def replayed(
     kind: Kind, seed: int, *, apart: bool, enough: int = ENOUGH
 ) -> tuple[Floats, Floats, float, float]:
-    """Let every host have its visits, one host of each prefix after the other.
+    """Let every host have its `VISITS` visits, one host of each prefix after the other.
 
     Args:
         kind: kind of the paths.
-        seed: seed of the world, the noise and the draws.
+        seed: seed of effects, noise and draws.
         apart: whether every second host of a prefix is on another path.
         enough: number of visits after which a host gets knowledge of its own.
 
@@ -96,11 +98,12 @@ def replayed(
 
 
 def compared(kind: Kind, seeds: Sequence[int], *, apart: bool, enough: int) -> tuple[Interval, Interval, str]:
-    """Compare with a learner that knows no hosts.
+    """Compare the learner with one that knows no hosts.
 
     Returns:
-        The reward over the other learner's in all visits, the same in their second half, and the highest
-        costs of trials in words. Intervals are 95 % intervals from drawing prefixes anew.
+        Three results: the reward relative to the other learner's over all visits; the same over the second
+        half of the visits; the highest costs of trials in words. Intervals are 95 % intervals from drawing
+        prefixes anew.
     """
     more, ledgers = [], []
     for seed in seeds:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gain and the cost of learning from flow to flow: `python -m ltp_switcher.daemon.service.bench.learner`.
 
-Learners are replayed on made prefixes whose best arm is known (`choose.visits.replay`). A prefix is off-model
-if an arm earns at least `OFF` more than the decision, in the logarithm of the reward. The learner's constants
-were chosen on the kinds `TUNING`; the figures to report come from the kinds `SHOWN`.
+A visit is a group of flows to a prefix that began near each other on one arm. The decision is the daemon's
+usual policy, which chooses arms while flows run. Learners are replayed on made prefixes whose best arm is
+known (`choose.visits.replay`). A prefix is off-model if an arm earns at least `OFF` more than the decision,
+in the logarithm of the reward. The learner's constants were chosen on the kinds `TUNING`; the figures to
+report come from the kinds `SHOWN`.
 """
 
 from __future__ import annotations
@@ -27,32 +29,35 @@ VISITS: Final = 400
 FLOWS: Final = 2.0
 """Number of flows in a visit."""
 STEADY: Final = 200
-"""Number of visits before a change of the path, and number of visits after it."""
+"""Number of visits before a change of the path, and again after it."""
 SHOWS: Final = 0.44
-"""Probability that one of two flows lasts for the 2.6 s that a self-check takes. A quarter of the flows lasts
-that long in the first runs of docs/lab-notes/traffic.md.
+"""Probability that one of the two flows of a visit lasts for 2.6 s. The rule needs this time to check whether
+its own arm earns too little. A quarter of the flows lasts that long in the first runs of
+docs/lab-notes/traffic.md.
 """
 FALSE: Final = 0.005
-"""Probability of a false alarm in a visit.
+"""Probability that the self-check of the rule raises a false alarm in a visit.
 
-The self-check was tried on 1,500 simulated flows of 10 s, whose arm earns 0.2 less than another one with a
-noise of 0.6 from look to look. It took one flow in a hundred for starving. Half of the visits have such a
-flow.
+The self-check compares a flow's arm with the other arms. It was tried on 1,500 simulated flows of 10 s, whose
+arm earns 0.2 less than another one, with noise of 0.6 between measurements. It raised an alarm on one flow in
+a hundred. Half of the visits have a flow that is long enough.
 """
 HALF: Final = float(np.log(2.0))
-"""Deficit in log reward at which the self-check leaves an arm (`choose.rule.surprise`)."""
+"""Deficit in log reward at which the rule's self-check leaves an arm (`choose.rule.surprise`)."""
 NEW_VISITS: Final = 100
 """Number of visits to each prefix that is new to a learner."""
 TOLD: Final = (None, 0.0, 0.3, 0.6)
-"""Shares of the effects' variance that the paths' numbers explain. None stands for no numbers."""
+"""Shares of the variance of arms' effects that the numbers of paths explain. With None the learner gets no
+numbers.
+"""
 DRAWS: Final = 200
 """Number of made visits of each arm on each prefix. The replay draws its visits from them."""
 UNSEEN: Final = 0.15
-"""Share of the paths' numbers that are not observed."""
+"""Probability that a number of a path is not observed."""
 _TYPICAL: Final = np.array([2e6, 0.1, 40e3, 1e3, 80.0, 1e-3, 2e3, 0.2])
-"""Usual numbers of paths, in their units and the order of `Number`."""
+"""Usual values of the numbers of a path, in their units and the order of `Number`."""
 _DEVIATIONS: Final = np.array([1.2, 0.7, 0.9, 0.8, 1.0, 1.5, 1.0, 0.7])
-"""Standard deviations of the logarithms of these numbers."""
+"""Standard deviations of the logarithms of the numbers of paths, in the order of `Number`."""
 _BOOTSTRAPS: Final = 1000
 
 Interval = tuple[float, float, float]
@@ -60,8 +65,8 @@ Interval = tuple[float, float, float]
 
 
 class Made(Protocol):
-    """A function that makes the effects of n prefixes, shape (n, arms). Arm 0 is the decision, and its
-    effects are 0.
+    """A function that makes the effects of arms on n prefixes, shape (n, arms). Arm 0 is the decision's own
+    choice, and its effects are 0.
     """
 
     def __call__(self, rng: np.random.Generator, n: int, arms: int = ARMS, /) -> Floats: ...
@@ -69,7 +74,7 @@ class Made(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of prefixes: their effects, their number, and the noise of their visits."""
+    """A kind of prefixes: the effects of their arms, their number, and the noise of their visits."""
 
     effects: Made
     prefixes: int
@@ -148,7 +153,9 @@ SHOWN: Final[Mapping[str, Kind]] = {
 
 
 def made(effects: Floats, kind: Kind, rng: np.random.Generator) -> list[list[Pool]]:
-    """Make the pools of prefixes with these effects, shape (prefixes, ARMS), and with the noise of a kind."""
+    """Make past visits for each arm of each prefix, from the arms' effects, shape (prefixes, ARMS), and the
+    noise of `kind`.
+    """
     pools = []
     for of_prefix in effects.tolist():
         level = rng.normal(0.0, 1.0)
@@ -162,11 +169,11 @@ def made(effects: Floats, kind: Kind, rng: np.random.Generator) -> list[list[Poo
 
 
 def paths(rng: np.random.Generator, effects: Floats, told: float) -> Floats:
-    """Make the numbers of paths, shape (n, numbers). They explain a share `told` of the variance of each
-    arm's effect.
+    """Make the numbers that describe the prefixes' paths, shape (n, numbers), from the arms' effects, shape
+    (n, ARMS). The numbers explain a share `told` of the variance of each arm's effect.
 
-    The logarithms of the numbers are a random rotation of the effects and noise, so no single number belongs
-    to one arm.
+    The logarithms of the numbers are a random rotation of the effects and of noise. So no single number
+    belongs to one arm.
     """
     numbers = len(Number)
     apart = effects[:, 1:] - effects[:, 1:].mean(axis=0)
@@ -183,17 +190,17 @@ class Result:
     """The result of all replays of a kind. Intervals are 95 % intervals from drawing prefixes anew."""
 
     closed: tuple[Interval | None, ...]
-    """Share of the gap to the best arm that is closed off-model, in visits 31 to 100 and 101 to 400."""
-    kept: Interval | None
-    """Reward relative to the decision's own choice, on all prefixes that are not off-model,
-    over all visits.
+    """Closed share of the gap between the decision and the best arm on off-model prefixes, in visits 31 to
+    100 and 101 to 400.
     """
+    kept: Interval | None
+    """Reward relative to the decision's own choice, over all visits to prefixes that are not off-model."""
     ledger: float
-    """Cost of all trials as a share of the reward, in the worst replay."""
+    """Share of the reward that trials cost in the worst replay, by the learner's own ledger."""
     worst_prefix: float
-    """Cost of a prefix's trials as a share of the prefix's reward, on the worst prefix of any replay."""
+    """Share of its reward that trials cost the worst prefix of any replay, by the learner's own ledger."""
     lost: float
-    """Cost of all trials as a share of the reward, computed from the arms' means: a mean over replays."""
+    """Share of the reward that trials cost, from the true means of the arms; a mean over replays."""
     alarms: float
     """Number of false alarms of a change in 1,000 visits."""
 
@@ -226,8 +233,9 @@ def measure(
         kind: kind of all prefixes.
         seeds: seeds of the replays.
         detects: whether the learner looks for changes of paths.
-        told: share of the effects' variance that the paths' numbers explain. With None there are no numbers.
-        alarmed: whether the self-check raises false alarms.
+        told: share of the variance of arms' effects that the numbers of paths explain. With None the learner
+            gets no numbers.
+        alarmed: whether the rule's self-check raises false alarms.
     """
     found: list[Replayed] = []
     off: list[Bools] = []
@@ -262,14 +270,15 @@ def judged(
     """Judge the gains on n prefixes.
 
     Args:
-        gains: gains over the decision, in each window or the first windows of `WINDOWS`, shape (n, windows).
+        gains: gains over the decision, shape (n, windows). The windows are the first ones of `WINDOWS`.
         best: gain of the best arm, shape (n,).
         off: whether a prefix is off-model, shape (n,).
-        shown: indices of the windows whose share is wanted.
+        shown: indices of the windows for which the closed share is wanted.
 
     Returns:
-        The share of the gap that is closed off-model in each of these windows, and the reward relative to the
-        decision on-model in all visits. A result is None if there is no such prefix.
+        Two results: the closed share of the gap to the best arm on off-model prefixes, in each of these
+        windows; the reward relative to the decision on all other prefixes, in all windows. A result is None
+        if there is no such prefix.
     """
     rng = np.random.default_rng(0)
     closed = tuple(_ratio(gains[off, place], best[off], rng) for place in shown)
@@ -281,14 +290,16 @@ def judged(
 
 
 def mean_of(of_prefixes: Floats) -> Interval:
-    """The mean over prefixes, with its interval from drawing the prefixes anew."""
+    """The mean over prefixes of `of_prefixes`, shape (n,). Its interval comes from drawing the
+    prefixes anew.
+    """
     drawn = np.random.default_rng(0).integers(0, of_prefixes.size, (_BOOTSTRAPS, of_prefixes.size))
     low, high = np.percentile(of_prefixes[drawn].mean(axis=1), (2.5, 97.5)).tolist()
     return float(of_prefixes.mean()), low, high
 
 
 def factor(logs: Interval) -> Interval:
-    """The factor of a reward with its interval, computed from an interval of the logarithm."""
+    """Turn an interval of a log reward into the interval of the factor on the reward."""
     middle, low, high = np.exp(logs).tolist()
     return middle, low, high
 
@@ -305,16 +316,19 @@ def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> Interval |
 def newcomers(
     kind: Kind, seeds: Sequence[int], told: float | None
 ) -> tuple[tuple[Interval | None, ...], Interval | None]:
-    """Let new prefixes of a kind come to a learner that knows as many other prefixes by `VISITS` visits each.
+    """Let new prefixes of a kind come to a learner. It knows equally many other prefixes, by `VISITS` visits
+    each.
 
     Args:
         kind: kind of all prefixes.
         seeds: seeds of the replays.
-        told: share of the effects' variance that the paths' numbers explain. With None there are no numbers.
+        told: share of the variance of arms' effects that the numbers of paths explain. With None the learner
+            gets no numbers.
 
     Returns:
-        The share of the gap that is closed off-model in visits 1 to 10, 11 to 30 and 31 to 100, and the
-        reward relative to the decision on-model in all these visits.
+        Two results: the closed share of the gap to the best arm on off-model new prefixes, in visits 1 to 10,
+        11 to 30 and 31 to 100; the reward relative to the decision on all other new prefixes, in all these
+        visits.
     """
     gains, best, off = [], [], []
     for seed in seeds:
@@ -336,17 +350,17 @@ def newcomers(
 def detected(fold: float, flows: int, prefixes: int, seed: int) -> tuple[Ints, Ints]:
     """Let the decision's reward on each prefix fall by a factor after `STEADY` visits.
 
-    Values are relative to the moving mean of their prefix, as on a running server.
+    As on a running server, the learner sees values relative to the moving mean of their prefix.
 
     Args:
         fold: factor by which the reward falls.
-        flows: flows of a visit.
+        flows: number of flows in a visit.
         prefixes: number n of prefixes. Each has noise of its own scale.
         seed: seed of the noise.
 
     Returns:
-        The false alarms of each prefix before the fall, shape (n,), and the visits until the fall was found,
-        shape (n,). The latter is `STEADY` + 1 if `STEADY` visits did not find the fall.
+        The false alarms of each prefix before the fall, shape (n,), and the visits until the learner found
+        the fall, shape (n,). The second is `STEADY` + 1 if the learner did not find it.
     """
     rng = np.random.default_rng(seed)
     known, learner, each = KnownPrefixes(), Learner(ARMS), np.arange(prefixes)
@@ -374,31 +388,38 @@ def left(prefixes: int, seed: int, *, detects: bool) -> tuple[Floats, Ints]:
     """Let the best arm of each prefix become its worst one after `STEADY` visits.
 
     Args:
-        prefixes: number n of prefixes.
+        prefixes: number of prefixes.
         seed: seed of the noise and of the draws.
         detects: whether the learner looks for changes.
 
     Returns:
-        The result of `_lived` for the arm that was the best one.
+        Two results for the n prefixes on which the learner ran the best arm before the change. The first is
+        the mean log reward after the change, less the log reward of the decision's own choice, shape (n,).
+        The second is the number of visits until the learner left the arm, at most `STEADY`, shape (n,).
     """
     return _lived(prefixes, seed, 1, 1.2, -1.2, detects=detects, shows=0.0)
 
 
 def fell(prefixes: int, seed: int, fold: float, *, detects: bool, shows: float) -> tuple[Floats, Ints]:
-    """Let the decision, which is right on each prefix, lose a part of its reward after `STEADY` visits.
+    """Let the decision, whose choice is the best arm of each prefix, lose a part of its reward after `STEADY`
+    visits.
 
     The rewards of all other arms stay the same.
 
     Args:
-        prefixes: number n of prefixes.
+        prefixes: number of prefixes.
         seed: seed of the noise and of the draws.
         fold: factor by which the decision's reward falls.
         detects: whether the learner looks for changes.
-        shows: chance that the self-check leaves an arm in a visit of the decision where another arm earns
-            twice as much. On other prefixes the chance is `FALSE`. With 0 there are no surprises at all.
+        shows: probability that the rule's self-check raises an alarm in a visit of the decision, if another
+            arm earns twice as much. Otherwise the probability is `FALSE`. With `shows` 0 there are no alarms
+            at all.
 
     Returns:
-        The result of `_lived` for the decision's own choice.
+        Two results for the n prefixes on which the learner ran the decision's own choice before the change.
+        The first is the mean log reward after the change, less the log reward of the decision's own choice,
+        shape (n,). The second is the number of visits until the learner left this choice, at most `STEADY`,
+        shape (n,).
     """
     return _lived(prefixes, seed, 0, 0.0, -float(np.log(fold)), detects=detects, shows=shows)
 

@@ -43,9 +43,11 @@ _HEADERS: Final = _HEADER.size + _GENL.size
 
 @contextmanager
 def stand_in(crowd: Crowd, start_ns: int, step_ns: int) -> Iterator[socket.socket]:
-    """Start the process, and lend the daemon's end of the socket pair. The context's end stops the process.
+    """Start the process, and lend the daemon's end of the socket pair. The process stops when the context
+    ends.
 
-    Each `step-get` is `step_ns` later than the last.
+    The process answers each request `step-get` as if `step_ns` had passed since the one before. Its clock
+    begins at `start_ns`.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithm 2 of the Mutant paper with visits as pulls: `python -m ltp_switcher.daemon.service.bench.teams`.
 
-Teams are picked on simulated prefixes (`bench.learner`) with sixteen arms. The best arm is known. A pull
-draws one of its arm's visits with repetition. `--live` asks whether Algorithm 2 should choose the trials of
-the learner on a running server, where trials cost reward.
+Algorithm 2 picks a team, the k best arms, by trying arms; each try is a pull. A visit is a group of flows to
+a prefix that began near each other on one arm. Teams are picked on simulated prefixes (`bench.learner`) with
+sixteen arms, of which the best is known. A pull draws one of its arm's visits with repetition.
+
+`--live` asks another question: should Algorithm 2 choose the trials of the learner on a running server, where
+trials cost reward?
 """
 
 from __future__ import annotations
@@ -43,18 +46,18 @@ RESAMPLINGS: Final = 1000
 NEAR: Final = 0.02
 """Greatest distance from the best arm, in log reward, at which an arm counts as equally good."""
 PRIOR: Final = 6
-"""Number of arms among which a live selection chooses: the decision's own choice, and the arms with the best
-prior.
+"""Number of arms among which a live selection chooses. They are the decision's own choice and the arms that
+are expected to be the best on a new prefix.
 """
 LIVE_TEAM: Final = 3
 LIVE_PULLS: Final = (20, 100)
 
 
 def picked(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Pick k arms by Algorithm 2. A pull is a visit drawn from an arm's pool.
+    """Pick k arms by Algorithm 2 in `pulls` pulls. A pull draws a visit from an arm's past visits, its pool.
 
     Returns:
-        The team, shape (k,), and the pulls of each arm, shape (arms,).
+        The indices of the team's arms, shape (k,), and the number of pulls of each arm, shape (arms,).
     """
     search = SuccessiveAcceptsRejects(len(pools), k, pulls, rng)
     while (arm := search.next_arm()) is not None:
@@ -63,25 +66,29 @@ def picked(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) 
 
 
 def spread(pools: Sequence[Pool], k: int, pulls: int, rng: np.random.Generator) -> Ints:
-    """The k arms with the highest means, shape (k,), if all arms get equally many pulls."""
+    """Pick k arms by equal shares: all arms get equally many of the `pulls`, and the highest means win.
+    Returns indices of arms, shape (k,).
+    """
     means = np.array([rng.choice(pool.values, pulls // len(pools)).mean() for pool in pools])
     return np.argsort(-means)[:k]
 
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """The quality of teams by prefix; each array has the shape (prefixes,). Rewards are logarithms."""
+    """The quality of picked teams; each array has the shape (prefixes,). Rewards are logarithms."""
 
     near: Mapping[str, Floats]
-    """The share of teams with an arm within `NEAR` of the best one, by the method of picking."""
+    """Share of teams with an arm within `NEAR` of the best one, for each method of picking."""
     gain: Floats
     """Gain of the team's best arm over the best arm of a random team."""
     cost: Floats
-    """Cost of all pulls, in rewards of visits: the sum of the shortfalls below the decision's own choice."""
+    """Cost of all pulls: the sum of their shortfalls below the decision's own choice, as a number of visits'
+    rewards.
+    """
 
 
 def measure(kind: Kind, seed: int, draws: int) -> Picks:
-    """Pick `draws` teams, equally many for each prefix of a kind."""
+    """Pick `draws` teams or a few more, equally many for each prefix of a kind."""
     rng = np.random.default_rng(seed)
     effects = kind.effects(rng, kind.prefixes, ARMS)
     each = -(-draws // kind.prefixes)
@@ -127,7 +134,9 @@ class PickingLearner(Learner):
         return float(np.mean([search.result is not None for search in self._searches.values()]))
 
     def observe(self, visits: Visits) -> Ints:
-        """Learn from visits of different prefixes. A visit counts as a pull if it ran the arm that is due."""
+        """Learn from visits of different prefixes. A visit counts as a pull if it ran the arm that Algorithm
+        2 pulls next.
+        """
         for prefix, arm, worth in zip(
             visits.prefixes.tolist(), visits.arms.tolist(), visits.values.tolist(), strict=True
         ):
@@ -148,7 +157,9 @@ class PickingLearner(Learner):
 
 
 class TeamLearner(Learner):
-    """A learner that tries only the k arms that seem best on a prefix, by its own posterior at that time."""
+    """A learner that tries only the k arms with the highest expected reward on a prefix, as estimated at that
+    time.
+    """
 
     def __init__(self, k: int) -> None:
         super().__init__(PRIOR)
@@ -166,18 +177,19 @@ LIVE: Final[Mapping[str, Callable[[], Learner]]] = {
     "best 3 alone": partial(TeamLearner, LIVE_TEAM),
     **{f"{pulls} pulls": partial(PickingLearner, LIVE_TEAM, pulls) for pulls in LIVE_PULLS},
 }
-"""The learners to compare live, by the way in which they choose trials."""
+"""The learners that `--live` compares, by the way in which they choose trials."""
 
 
 def live(
     kind: Kind, seeds: Sequence[int], begun: Callable[[], Learner]
 ) -> tuple[tuple[Interval | None, ...], Interval | None, float]:
-    """Replay one of the learners of `LIVE` among `PRIOR` arms.
+    """Replay one of the learners of `LIVE`, which chooses among `PRIOR` arms. `bench.learner` defines
+    off-model.
 
     Returns:
-        Three results: the share of the gap that is closed off-model in visits 31 to 100 and 101 to 400; the
-        reward relative to the decision's, on the prefixes that are not off-model; the share of prefixes that
-        got a team. `bench.learner` defines off-model.
+        Three results: the closed share of the gap to the best arm on off-model prefixes, in visits 31 to 100
+        and 101 to 400; the reward relative to the decision's, on all other prefixes; the share of prefixes
+        that got a team.
     """
     gains, best, ended = [], [], []
     off: list[Bools] = []

@@ -2,8 +2,9 @@
 """Measures how long learning from flow to flow takes: `python -m ltp_switcher.daemon.service.bench.visits`.
 
 Once a second the learner takes the outcomes of the flows that ended. A step later it plans for a tenth of the
-prefixes. Here flows end at a fixed rate, each to a random prefix and in a visit of its own. Visits draw their
-arms from the plans that the learner has written. The measured time is processor time.
+prefixes, on which arms their next flows begin. Here flows end at a fixed rate, each to a random prefix. Each
+flow is a visit of its own, and draws its arm from the plan that the learner has made. The measured time is
+processor time.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ SEED: Final = 1
 BEGIN_S: Final = 1.8e9
 """Unix time at which the measurement begins."""
 EARLIER: Final = 10_000.0
-"""Number of earlier flows to each known prefix. They pay for trials in the second half, as the flows of past
-days would.
+"""Number of earlier flows to each known prefix, as after some days. A share of their reward is the budget for
+trials in the second half.
 """
 
 
@@ -92,8 +93,8 @@ class _Flows:
 
 
 def measure(prefixes: int, a_second: int, seconds: int, hosts: int = 1) -> tuple[Floats, LiveLearner]:
-    """Measure the processor time of the two steps that learn and plan. Returns the times in ms, shape
-    (seconds, 2), and the learner.
+    """Measure the processor time of the step that learns and of the step that plans. Returns both times in
+    ms, shape (seconds, 2), and the learner.
     """
     table = _Table()
     arms = [int(arm) for arm in (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)]
