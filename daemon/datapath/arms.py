@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the ids of the arms that settings and requests name."""
+"""Finds the ids of the arms (congestion controls) that settings and requests name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ltp_switcher.errors import ConfigError
 
 
 def arm_id(arms: Sequence[ArmInfo], name: str, field: str) -> int:
-    """The id of an available arm. Raises `ConfigError`, which names `field`."""
+    """The id of the available arm `name`. Raises `ConfigError`, which names the setting `field`."""
     names = [arm.name for arm in arms if arm.available]
     hint = did_you_mean(name, names)
     for arm in arms:
@@ -32,8 +32,9 @@ def candidate_ids(
 ) -> tuple[int, ...]:
     """The ids of the named arms or, if `names` is empty, of the usual arms that are available.
 
-    The usual arms are by default the kernel's protocols, and also if none of `usual` is available. Raises
-    `ConfigError` for an arm that is not available or named twice; the error names the arm's place in `field`.
+    With `usual` None, or if no arm of `usual` is available, the kernel's own protocols are the usual arms.
+    Raises `ConfigError` for an arm that is not available or named twice; the error names the arm's place in
+    `field`.
     """
     if not names:
         available = [arm for arm in arms if arm.available]

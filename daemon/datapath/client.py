@@ -110,7 +110,7 @@ class Datapath:
         self.close()
 
     def close(self) -> None:
-        """Close the socket. If the socket still steers flows, they go to the fallback arm."""
+        """Close the socket. If its session still steers flows, the module moves these to the fallback arm."""
         self._netlink.close()
 
     def open_session(
@@ -124,10 +124,13 @@ class Datapath:
         """Steer the flows of this network namespace from now on, until `close_session` or until the socket
         closes.
 
-        With `start_arms`, new flows begin on the arms of the table (`set_starts`), among which each visit
-        draws with `start_seed`. A flow's step lasts at least `rtt_quarters` quarters of its smoothed RTT (0
-        to 16). At most `outcomes_max` outcomes of flows wait for `outcomes`. A socket that steers already may
-        call this again to change these values. Raises `RequestRefusedError` while another socket steers.
+        With `start_arms`, new flows begin on arms of the table that `set_starts` fills. If a prefix has
+        several arms there, each visit (flows that begin near each other) draws one, with `start_seed`. A flow
+        is reported at most once in `rtt_quarters` quarters of its smoothed RTT (0 to 16). At most
+        `outcomes_max` outcomes of flows wait for the method `outcomes`.
+
+        A socket that steers already may call this again to change these values. Raises `RequestRefusedError`
+        while another socket steers.
         """
         payload = attribute(protocol.SessionAttr.START_ARMS, struct.pack("=B", start_arms))
         # A module from before an upgrade may still be loaded. It refuses attributes that it does not know.
@@ -140,8 +143,8 @@ class Datapath:
         self._order("session-open", Cmd.SESSION_OPEN, payload)
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
-        """Put prefixes (`START_DTYPE`, shape (n,)) into the table of starting arms. A prefix without arms
-        leaves it.
+        """Set the arms on which flows to these prefixes begin (`START_DTYPE`, shape (n,)). An entry without
+        arms removes its prefix from the module's table.
 
         Raises `RequestRefusedError` if an arm is not available, if a learned arm lacks a fitting first
         control, or if the table is full.
@@ -151,7 +154,9 @@ class Datapath:
             self._order("start-set", Cmd.START_SET, attribute(protocol.StartAttr.STARTS, batch.tobytes()))
 
     def starts(self) -> npt.NDArray[np.void]:
-        """The table of starting arms: `START_DTYPE`, shape (n,), in no order."""
+        """The module's table of the arms on which flows begin, by prefix: `START_DTYPE`, shape (n,), in no
+        order.
+        """
         pages = [
             bytes(parse_attributes(m.payload)[protocol.StartAttr.STARTS])
             for m in self._dump("start-get", Cmd.START_GET)
@@ -159,9 +164,7 @@ class Datapath:
         return np.frombuffer(b"".join(pages), dtype=protocol.START_DTYPE)
 
     def close_session(self, grace_ms: int) -> None:
-        """Stop steering. The flows keep their arms for a grace period, in which another session may take
-        over.
-        """
+        """Stop steering. The flows keep their arms for `grace_ms`, in which another session may take over."""
         payload = attribute(protocol.SessionAttr.GRACE_MS, _U32.pack(grace_ms))
         self._order("session-close", Cmd.SESSION_CLOSE, payload)
 
@@ -171,17 +174,18 @@ class Datapath:
         return sorted(found, key=lambda arm: arm.id)
 
     def load_arm(self, name: str) -> ArmInfo:
-        """Load the protocol `name` as an arm, with its kernel module if needed. The arm's `state` says
-        whether it may be used.
+        """Load the congestion control `name` as an arm, with its kernel module if needed. The arm's `state`
+        says whether flows may run it.
         """
         payload = attribute(protocol.ArmAttr.NAME, name.encode() + b"\0")
         return decode_arm(parse_attributes(self._request("arm-load", Cmd.ARM_LOAD, payload)))
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """Every flow that the caller may see, in no order. If the list of flows changes during every try,
-        some flows may be missing.
+        """Every flow that the caller may see, in no order. If flows come or go during every try, some flows
+        may be missing.
 
-        A flow whose cookie is in `known` is taken from there. Only the other flows are decoded.
+        `known` returns what the caller already knows of the flow with a cookie, or None. Only flows that are
+        not known are decoded.
         """
         for _ in range(DUMP_ATTEMPTS):
             # An interrupted dump may contain a flow twice.
@@ -202,11 +206,11 @@ class Datapath:
         return decode_flow(parse_attributes(self._request("flow-get", Cmd.FLOW_GET, payload, cookie)))
 
     def close_step(self) -> RecordArray:
-        """Close the step of every flow that had a sample or a switch since the last call. This needs a
+        """End the step of every flow that had an ACK or a switch of arms since the last call. This needs a
         session.
 
-        Returns the aggregates, `RECORD_DTYPE`, shape (flows,). The array is read-only, and belongs to the
-        caller.
+        Returns one record of measurements for each such flow, `RECORD_DTYPE`, shape (flows,). The array is
+        read-only, and belongs to the caller.
         """
         memory = np.empty(self._step_bytes, np.uint8)
         content, end = memory.data, 0
@@ -239,8 +243,8 @@ class Datapath:
         """Take the outcomes that have come since the last call. This needs a session that has asked for
         outcomes.
 
-        A flow has an outcome every 10 s and another when it ends. Each one covers the flow's whole life so
-        far.
+        An outcome sums up a flow. A flow has an outcome every 10 s and another when it ends. Each one covers
+        the flow's whole life so far.
         """
         parts: list[bytes] = []
         dropped = None
@@ -253,14 +257,16 @@ class Datapath:
         return OutcomeBatch(np.frombuffer(b"".join(parts), protocol.OUTCOME_DTYPE), dropped)
 
     def select(self, commands: CommandArray) -> SelectResult:
-        """Send commands, `COMMAND_DTYPE`, shape (n,). Each command takes effect at its flow's next ACK."""
+        """Send commands, which switch flows to arms: `COMMAND_DTYPE`, shape (n,). Each command takes effect
+        at its flow's next ACK.
+        """
         counts = self._batches(
             "select", Cmd.SELECT, protocol.CommandAttr.COMMANDS, commands, protocol.COMMANDS_MAX, _SELECTED
         )
         return SelectResult(*counts)
 
     def control(self, controls: ControlArray) -> ControlResult:
-        """Send parameters to learned arms, `CONTROL_DTYPE`, shape (n,).
+        """Send controls, the parameters of learned arms: `CONTROL_DTYPE`, shape (n,).
 
         A flow keeps the last control of each arm. From its next ACK on it obeys the control of the arm that
         it runs. A refused control is counted in the result, and changes nothing.
@@ -278,14 +284,14 @@ class Datapath:
     def pin(
         self, cookie: int, arm: int, handover: protocol.HandoverMode = protocol.HandoverMode.CONFIGURED
     ) -> None:
-        """Give a flow an arm and keep it there. Raises `FlowNotFoundError`."""
+        """Switch a flow to an arm, and let no command of `select` move it. Raises `FlowNotFoundError`."""
         payload = attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie))
         payload += attribute(protocol.PinAttr.ARM, _U32.pack(arm))
         payload += attribute(protocol.PinAttr.HANDOVER, _U32.pack(handover))
         self._order("pin", Cmd.PIN, payload, cookie)
 
     def unpin(self, cookie: int) -> None:
-        """Let `select` direct a flow again. Raises `FlowNotFoundError`."""
+        """Let commands of `select` move the flow again. Raises `FlowNotFoundError`."""
         self._order("unpin", Cmd.UNPIN, attribute(protocol.PinAttr.COOKIE, _U64.pack(cookie)), cookie)
 
     def config(self) -> KernelConfig:
@@ -293,11 +299,15 @@ class Datapath:
         return decode_config(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def flow_counts(self) -> FlowCounts:
-        """The number of flows, and the number of connections that were refused because there was no room."""
+        """The number of flows, and the number of connections that the module refused because
+        it had no room.
+        """
         return decode_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def resume_counts(self) -> ResumeCounts:
-        """Counts of the flows that began with a saved window."""
+        """Counts of the flows that began with a part of a saved congestion window (Careful
+        Resume, RFC 9959).
+        """
         return decode_resume_counts(parse_attributes(self._request("config-get", Cmd.CONFIG_GET)))
 
     def set_config(
@@ -312,7 +322,7 @@ class Datapath:
         resume: protocol.ResumeMode | None = None,
         resume_max_jump_kb: int | None = None,
     ) -> None:
-        """Change the given settings of the module."""
+        """Change the given settings of the module. A setting that is None stays."""
         given = {
             protocol.ConfigAttr.DEFAULT_ARM: default_arm,
             protocol.ConfigAttr.FALLBACK_ARM: fallback_arm,
@@ -327,7 +337,7 @@ class Datapath:
         self._order("config-set", Cmd.CONFIG_SET, payload)
 
     def events(self) -> EventStream:
-        """Subscribe to the births, deaths and fallbacks of flows from now on."""
+        """Subscribe to events about flows: their births, their deaths and their moves to the fallback arm."""
         try:
             return EventStream(self._family.groups[protocol.GROUP_EVENTS])
         except NetlinkError as error:
@@ -410,7 +420,9 @@ class EventStream:
         self._netlink.close()
 
     def read(self) -> EventBatch:
-        """The events that have arrived. If the result says `lost`, the reader has to list all flows again."""
+        """The events that have arrived. If the result says `lost`, events are missing, and the reader has to
+        list all flows again.
+        """
         messages, lost = self._netlink.read()
         return EventBatch(
             [FlowEvent(Cmd(m.command), decode_flow(parse_attributes(m.payload))) for m in messages], lost

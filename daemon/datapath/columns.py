@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads many fields of many records at once.
 
-With few flows, the number of array operations sets the cost of a step. A record consists of whole words, so
-one operation reads all fields of one width.
+With few flows, the cost of a step depends on the number of array operations. A record consists of whole
+64-bit words, so one operation reads all fields of one width.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Columns:
             part of a field, and "echo.0.lost" a part of the first item of `echo`.
 
     Raises:
-        InvalidValueError: a field of another width, or in another order.
+        InvalidValueError: a field has another width, or comes in another order.
     """
 
     def __init__(self, *names: str) -> None:

@@ -18,18 +18,18 @@ def commands_for(
     steered: Bools | None = None,
     asks: Bools | None = None,
 ) -> RecordArray:
-    """The commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
+    """Make the commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
 
-    A flow gets a command in three cases: it should run another arm; the module waits for a daemon's command
-    (the flow was never steered, or has fallen back); or its path is to be probed for more rate. Pinned flows
-    are left alone.
+    A flow gets a command for any of three reasons. It should run another arm. The module waits for a command,
+    because the flow was never steered or has gone to the fallback arm. A short rise of the flow's window
+    should show whether the path has more rate. Pinned flows get no command.
 
     Args:
         records: the flows, shape (n,).
-        arms: arm of each flow, shape (n,).
+        arms: the arm that each flow should run, shape (n,).
         differs: `arms != records["want_arm"]`, if the caller has it already.
         steered: flows that may get commands, shape (n,); None for all.
-        asks: flows whose paths are to be probed for more rate, shape (n,); None for none.
+        asks: flows whose windows should rise, shape (n,); None for none.
     """
     flags = records["flags"]
     needed: Bools = (flags & _HEARD) != _STEERED

@@ -47,7 +47,7 @@ class RequestRefusedError(DatapathError):
 
 
 def explain(operation: str, error: NetlinkError) -> DatapathError:
-    """The exception that explains to a person why `operation` failed."""
+    """Make the exception that explains to a person why `operation` failed."""
     if error.errno == errno.EPERM:
         return PermissionDeniedError(operation)
     return RequestRefusedError(operation, error)

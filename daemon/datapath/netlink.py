@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generic netlink over a plain socket: families, requests, dumps, multicast, extended errors.
 
-It has only the parts that the datapath needs, and does not know `mutant`. Formats: `linux/netlink.h`,
-`linux/genetlink.h`.
+The module has only the parts that the client of the kernel module needs, and knows nothing of `mutant`.
+Formats: `linux/netlink.h`, `linux/genetlink.h`.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ Attributes = dict[int, memoryview]
 class NetlinkError(DatapathError):
     """The kernel answered a request with an error.
 
-    `errno` is the kernel's number, positive. `reason` is the kernel's extended text, or empty. `offset` is
-    the byte of the request to which the kernel objects, if it names one.
+    `errno` is the kernel's error number, as a positive number. `reason` is the kernel's extended text, or
+    empty. `offset` is the place in bytes of the part of the request to which the kernel objects; None if the
+    kernel names no part.
     """
 
     def __init__(self, code: int, reason: str = "", offset: int | None = None) -> None:
@@ -109,7 +110,7 @@ def attribute(kind: int, payload: bytes | bytearray | memoryview) -> bytes:
 
 
 def parse_attributes(data: memoryview) -> Attributes:
-    """The attributes by type. A repeated attribute counts with its last value. Raises `DatapathError` on a
+    """The attributes by type. If a type is repeated, its last value counts. Raises `DatapathError` on a
     malformed list.
     """
     return dict(iterate_attributes(data))
@@ -142,7 +143,8 @@ def iterate_attributes(data: memoryview) -> Iterator[tuple[int, memoryview]]:
 class GenericNetlink:
     """A socket for requests, one request at a time and from one thread at a time.
 
-    `connected` is a socket to use in place of a new one. Its other end answers as the kernel does.
+    `connected` is a socket to use in place of a new one. The process at its other end answers as the kernel
+    would.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one place where throughput, RTT, loss and arm are derived from records.
 
-All of these come from five counts. A count covers a step, the data sent in one epoch of a step, or a longer
-time such as a decision or a pull.
+Throughput, RTT and loss come from five counts over some time. The time is a step of the daemon, a part of the
+step's data that one arm sent, or a longer time such as a decision.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Performance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One step of n flows; every array has the shape (n,).
+    """The measurements of one step of n flows; every array has the shape (n,).
 
     Attributes:
         performance: throughput, loss and RTT over the step.
-        rate_Bps: mean rate sample, in bytes/s.
-        sender: id of the arm that sent the step's samples.
-        least_rtt_us: the kernel's windowed minimum RTT; inf if it has none.
+        rate_Bps: mean of the kernel's delivery rate samples, in bytes/s.
+        sender: id of the arm that the step's samples are credited to.
+        least_rtt_us: the kernel's windowed minimum RTT in µs; inf if it has none.
         heard: whether ACKs came.
         valid: whether rate, RTT and sender are known.
     """
@@ -72,13 +72,17 @@ class Measurement:
 
 
 def step_counts(records: RecordArray) -> Floats:
-    """Return the counts of a step, shape (n, 5), from the step's records, shape (n,)."""
+    """Return the counts of a step, shape (n, 5), from the step's records, shape (n,). The columns are
+    `TIME_NS` to `RTT_SAMPLES`.
+    """
     return _STEP.read(records)
 
 
 def credit_counts(records: RecordArray) -> Floats:
-    """Counts by the epoch in which the data was sent, shape (n, epochs, 5); see the field `credit` of a
-    record.
+    """Return the counts of a step's records, apart for each arm that sent the data, shape (n, epochs, 5).
+
+    An epoch is the time between two switches of a flow; see the field `credit` of a record. The columns are
+    `TIME_NS` to `RTT_SAMPLES`.
     """
     return _CREDITS.read(records).reshape(len(records), CREDITS_MAX, COUNTS)
 
@@ -87,9 +91,9 @@ def performance(counts: Floats, mss: Floats, srtt_us: Floats) -> Performance:
     """Derive the inputs of Mutant Eq. 1 from counts.
 
     Args:
-        counts: shape (n, 5).
+        counts: shape (n, 5), with the columns `TIME_NS` to `RTT_SAMPLES`.
         mss: maximum segment size in bytes, shape (n,).
-        srtt_us: smoothed RTT, shape (n,).
+        srtt_us: smoothed RTT in µs, shape (n,).
     """
     time_ns, delivered, lost, rtt_sum_us, rtt_samples = counts.T
     return Performance(
@@ -105,7 +109,7 @@ def mean_or(total: Floats, count: Floats, otherwise: Floats) -> Floats:
 
 
 def known_rtt(min_rtt_us: ArrayLike) -> Bools:
-    """True where the kernel's minimum RTT rests on a sample, in the shape of `min_rtt_us`."""
+    """True where the kernel has measured the minimum RTT, in the shape of `min_rtt_us`."""
     least = np.asarray(min_rtt_us)
     known: Bools = (least > 0) & (least < _NO_RTT)
     return known
@@ -116,8 +120,8 @@ def measure(records: RecordArray, credit: Credit) -> Measurement:
 
     Args:
         records: the step's records, shape (n,).
-        credit: `sent` credits the arm that sent most of the samples, about an RTT earlier. `acked` credits
-            the arm that ran when the ACKs came.
+        credit: `sent` credits the arm under which most of the acknowledged data was sent, about an RTT
+            earlier. `acked` credits the arm that ran when the ACKs came.
     """
     samples, rate_sum_Bps, mss, srtt_us, least_us = _REST.read(records).T
     seen = performance(step_counts(records), mss, srtt_us)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings: every aggregate and the arm chosen after it, in one growing .npy file.
+"""Recordings: each record of measurements with the arm that was chosen after it, in one growing .npy file.
 
-The format is numpy's own, so `numpy.load` reads a finished file. If a recording was cut off, its header still
-gives 0 rows; `read_recording` reads such a file, too.
+The format is numpy's own, so `numpy.load` reads a finished file. If the daemon was killed, the file's header
+still gives 0 rows; `read_recording` reads such a file, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Recorder:
         self._write_header()
 
     def append(self, slots: Slots, records: RecordArray, arms: ArmIds) -> None:
-        """Add the n flows of one step. Each array has the shape (n,)."""
+        """Add the records of one step of n flows, and the arms chosen after them. Each array has the shape
+        (n,).
+        """
         rows = np.zeros(len(records), ROW_DTYPE)
         rows["step"] = self._step
         rows["slot"] = slots

@@ -14,20 +14,22 @@ from ltp_switcher.daemon.datapath.netlink import Attributes, read_uint
 from ltp_switcher.daemon.datapath.protocol import ArmAttr, Cmd, ConfigAttr, FlowAttr
 
 RecordArray = npt.NDArray[np.void]
-"""`protocol.RECORD_DTYPE`, shape (n,): one aggregate per flow."""
+"""The measurements of flows over a step, one record per flow: `protocol.RECORD_DTYPE`, shape (n,)."""
 CommandArray = npt.NDArray[np.void]
 """`protocol.COMMAND_DTYPE`, shape (n,): one command per flow."""
 ControlArray = npt.NDArray[np.void]
 """`protocol.CONTROL_DTYPE`, shape (n,): parameters for the learned arm of a flow."""
 OutcomeArray = npt.NDArray[np.void]
-"""`protocol.OUTCOME_DTYPE`, shape (n,): outcomes of flows that have ended or have lasted for another 10 s. A
-long flow has several outcomes, each from its start on.
+"""Sums over flows' lives: `protocol.OUTCOME_DTYPE`, shape (n,). A flow has an outcome every 10 s and one at
+its end, each from the flow's start on.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ArmInfo:
-    """An arm as the module has it. `reason` says why an arm is not available."""
+    """An arm (a congestion control that a flow can run) as the module knows it. `reason` says why an arm is
+    not available.
+    """
 
     id: int
     name: str
@@ -37,7 +39,7 @@ class ArmInfo:
 
     @property
     def available(self) -> bool:
-        """Whether a flow may be given the arm."""
+        """Whether flows may run the arm."""
         return self.state == protocol.ArmState.AVAILABLE
 
 
@@ -57,7 +59,9 @@ class FlowInfo:
     age_ns: int
     reason: protocol.FallbackReason
     record: RecordArray
-    """Record of the step in progress, shape (1,). In the event of the flow's death it holds the totals."""
+    """Record of the step in progress, shape (1,). In the event of a flow's death, it has the totals of the
+    flow's life.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +111,16 @@ class OutcomeBatch:
 
     outcomes: OutcomeArray
     dropped: int | None
-    """Number of outcomes for which the module had no room since the session asked for outcomes. It is None if
-    no message came.
+    """Number of outcomes that the module dropped for lack of room, since the session asked for outcomes; None
+    if the module sent no message.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class KernelConfig:
-    """The module's settings. A `watchdog_ms` of 0 means no watchdog."""
+    """The module's settings. A `watchdog_ms` of 0 means that flows stay on their arms when the daemon is
+    silent.
+    """
 
     default_arm: int
     fallback_arm: int
@@ -138,14 +144,15 @@ class FlowCounts:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCounts:
-    """Counts of flows whose window jumped to a part of a saved window, since the module was loaded.
+    """Counts of flows that began with a part of a saved congestion window (a jump), since the module was
+    loaded.
 
     Attributes:
         jumps: number of such flows.
-        validated: the path carried the jump.
-        retreats: a loss or a mark came, and the flow took the jump back.
-        cut_by_receiver: the receiver's window held less than the jump.
-        cut_by_buffer: the send buffer held less than the jump.
+        validated: flows whose path carried the jump.
+        retreats: flows that took the jump back after a loss or an ECN mark.
+        cut_by_receiver: flows whose receiver's window held less than the jump.
+        cut_by_buffer: flows whose send buffer held less than the jump.
     """
 
     jumps: int
@@ -203,7 +210,9 @@ def decode_counts(parts: Attributes) -> FlowCounts:
 
 
 def decode_resume_counts(parts: Attributes) -> ResumeCounts:
-    """Decode the counts of jumps from the attributes of set `config`."""
+    """Decode the counts of flows that began with a part of a saved window, from the attributes of set
+    `config`.
+    """
     return ResumeCounts(
         read_uint(parts[ConfigAttr.RESUME_JUMPS]),
         read_uint(parts[ConfigAttr.RESUME_VALIDATED]),

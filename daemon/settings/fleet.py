@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of the exchange between hosts."""
+"""The settings of the exchange of knowledge between hosts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FleetSection(Section):
 
 
 def split_address(address: str, field: str) -> tuple[str, int]:
-    """Host and port. Raises `ConfigError`."""
+    """Split an address into host and port. Raises `ConfigError`, which names the setting `field`."""
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):

@@ -27,7 +27,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Checked values by key path, for each origin but the default."""
+    """Checked values by key path, from each origin except the defaults."""
 
     given: Mapping[Origin, Mapping[str, Value]] = field(default_factory=dict)
 
@@ -36,8 +36,8 @@ class Layers:
         return Layers({**self.given, origin: dict(values)})
 
     def config(self) -> Config:
-        """The settings that the layers make together. Raises `ConfigError` if two values do not fit
-        together.
+        """The settings that result when later origins override earlier ones. Raises `ConfigError` if two
+        values do not fit together.
         """
         values: dict[str, Value] = {}
         for origin in Origin:
@@ -61,7 +61,9 @@ class Layers:
 
 
 def with_fixed(old: Config, new: Config) -> Config:
-    """The settings `new`, except that keys that a running daemon cannot change stay as in `old`."""
+    """Return the settings `new`, with the values of `old` for all keys that a running daemon
+    cannot change.
+    """
     merged = {}
     for section in dataclasses.fields(Config):
         before, after = getattr(old, section.name), getattr(new, section.name)

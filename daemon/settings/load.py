@@ -28,7 +28,7 @@ from ltp_switcher.errors import ConfigError
 CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
 """The environment variable that holds the path of the file. The flag `--config` overrides it."""
 SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
-"""A short name for `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`. The long name wins if both are set."""
+"""A short name for the variable `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`. If both are set, the long name wins."""
 ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Config:
-    """The settings, checked, with the values of the preset. See `layers` for their sources."""
+    """Return the checked settings, with the values of their preset. See `layers` for the arguments."""
     return layers(path, environment, flags).config()
 
 
@@ -47,11 +47,11 @@ def layers(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Layers:
-    """The values of file, environment and flags. Each value is checked.
+    """Read and check the values of file, environment and flags.
 
-    If `path` is None, the file is the one that `LTP_SWITCHER_CONFIG` names. Without this variable it is the
-    default file, if that exists. `flags` has values by key path. Keys of an earlier version, in file or
-    environment, are left out with a warning, so that an upgraded daemon starts with the old file. Raises
+    If `path` is None, the environment variable `LTP_SWITCHER_CONFIG` names the file. Without this variable it
+    is the default file, if that exists. `flags` has values by key path. Keys of an earlier version, in file
+    or environment, are left out with a warning, so that an upgraded daemon starts with the old file. Raises
     `ConfigError`, which names the key, its value and the allowed values.
     """
     environment = environment or {}
@@ -99,7 +99,9 @@ def parse_assignment(text: str) -> tuple[str, object]:
 
 
 def parse_text(key: Key, text: str) -> object:
-    """Parse a value from an environment variable or a flag. Commas separate the items of a list."""
+    """Turn the text of an environment variable or a flag into the key's type. Commas separate the items of a
+    list. A text that does not fit comes back unchanged, and `check` refuses it.
+    """
     wanted = type(key.default)
     if wanted is bool:
         return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
@@ -142,7 +144,7 @@ def as_dict(config: Config) -> dict[str, dict[str, Value]]:
 
 
 def changed(old: Config, new: Config) -> list[Key]:
-    """The paths of keys whose values differ."""
+    """The keys whose values differ between two settings."""
     before, after = as_dict(old), as_dict(new)
     return [k for k in schema().values() if before[k.section][k.name] != after[k.section][k.name]]
 

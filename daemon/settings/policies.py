@@ -2,11 +2,12 @@
 """Policies: rules of operators for flows to a prefix or a port, or of a network namespace.
 
 A policy matches by destination prefix, network namespace, destination port, the server's own port, or by
-several of these. If several policies match a flow, the one with the longest prefix decides. If prefixes are
-equally long, a policy goes first that names the namespace, then one that names the destination port, then one
-that names the server's own port. A policy excludes its flows, holds them at an arm, or restricts the daemon:
-it names the arms to choose among, the number of arms that team selection picks, or the arm on which a flow
-starts.
+several of these. If several policies match a flow, the one with the longest prefix decides. Among policies
+with equally long prefixes, the order is: first those that name the namespace, then those that name the
+destination port, then those that name the server's own port.
+
+A policy excludes its flows, or holds them at an arm. Or it restricts the daemon: to some arms, to a number of
+arms that team selection picks, or to an arm on which flows start.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ NO_NAMESPACES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Ends(Protocol):
-    """The ends of a flow; see `FlowInfo`."""
+    """The two ends of a flow. `FlowInfo` of the datapath has these members, among others."""
 
     @property
     def netns(self) -> int:
@@ -81,7 +82,7 @@ class Policy:
 
     @property
     def match(self) -> str:
-        """The flows that the policy matches, in words. The texts of any two policies in force differ."""
+        """The flows that the policy matches, in words. No two policies in force have the same text."""
         parts = [] if self.prefix is None else [str(self.prefix)]
         parts += [] if self.netns is None else [f"namespace {self.netns}"]
         parts += [] if self.port is None else [f"port {self.port}"]
@@ -90,8 +91,8 @@ class Policy:
 
     @property
     def for_whole_prefix(self) -> bool:
-        """True if the policy matches by prefix alone. Only such policies fit in the kernel's table of
-        starting arms.
+        """Whether the policy matches by prefix alone. Only such policies fit in the kernel module's table of
+        the arms on which flows begin.
         """
         return self.prefix is not None and not self.netns and not self.ports
 
@@ -130,7 +131,9 @@ class Policy:
 
 
 class Policies:
-    """Policies, found by flow. `entries` are in the order in which the policies are tried."""
+    """The operators' policies, and the search for a flow's policy. `entries` are in the order in which the
+    policies are tried.
+    """
 
     def __init__(self, policies: Iterable[Policy] = ()) -> None:
         self.entries = tuple(sorted(policies, key=_specificity))
@@ -154,8 +157,8 @@ class Policies:
         return {name: inode for name, inode in found.items() if inode is not None}
 
     def of(self, flow: Ends, namespaces: Mapping[str, int] = NO_NAMESPACES) -> Policy | None:
-        """The policy for a flow; None if none matches. `namespaces` is the result of the method
-        `namespaces`.
+        """The policy for a flow; None if no policy matches. `namespaces` is the result of the method of this
+        name.
         """
         for policy in self._towards(ipaddress.ip_address(flow.remote_address)):
             if (
@@ -167,10 +170,10 @@ class Policies:
         return None
 
     def start_of(self, prefix: str) -> Policy | None:
-        """The policy that decides where flows to a whole prefix start, on any port; None if no policy covers
-        the prefix.
+        """The policy that decides on which arm flows to a whole prefix start, whatever their ports; None if
+        no policy covers the prefix.
 
-        The prefix must be in the daemon's own namespace, so it has no @.
+        The prefix must be one of the daemon's own network namespace, so its text has no @.
         """
         network = ipaddress.ip_network(prefix)
         for policy in self._towards(network.network_address):
@@ -180,7 +183,9 @@ class Policies:
         return None
 
     def starts(self) -> dict[str, str]:
-        """The arm on which flows to a prefix start, by prefix."""
+        """The name of the arm on which flows to a prefix start, by the prefixes of policies for whole
+        prefixes.
+        """
         found = {}
         for policy in self.entries:
             arm = policy.start or policy.pin
@@ -197,9 +202,10 @@ class Policies:
 
 
 def parse(entries: object, *, arms: Sequence[str] | None = None, field: str = "policies") -> Policies:
-    """Parse policies from a document, a list of tables. Raises `ConfigError`, which names the faulty place.
+    """Parse policies from a list of tables, as a TOML or JSON document has it. Raises `ConfigError`, which
+    names the faulty place.
 
-    `arms` are the names of the available arms. With None every name passes.
+    `arms` are the names of the available arms. If it is None, any name passes.
     """
     if not isinstance(entries, list):
         raise ConfigError(field, entries, "a list of policies")
@@ -220,7 +226,7 @@ def parse(entries: object, *, arms: Sequence[str] | None = None, field: str = "p
 
 
 def read(path: Path) -> list[Mapping[str, object]]:
-    """Read the entries `[[policy]]` of a TOML file without checks. Raises `ConfigError`."""
+    """Read the tables `[[policy]]` of a TOML file. Their content is not checked. Raises `ConfigError`."""
     content = toml_file.read(path, "policies")
     unknown = [name for name in content if name != "policy"]
     entries = content.get("policy", [])

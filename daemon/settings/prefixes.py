@@ -11,7 +11,7 @@ from ltp_switcher.errors import InvalidValueError
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PREFIX_BITS_V4: Final = 24
-"""Bits of an IPv4 destination prefix. Flows to one prefix share their knowledge."""
+"""Length in bits of an IPv4 destination prefix whose flows share their knowledge."""
 PREFIX_BITS_V6: Final = 48
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 
@@ -19,11 +19,11 @@ _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 def prefix_of(text: object, field: str = "PREFIX") -> Network:
     """Return the prefix that a text names. A single address is a prefix, too.
 
-    A v4-mapped prefix becomes the IPv4 prefix, because its flows are IPv4. A server on an IPv6 socket logs
-    its IPv4 clients in this form.
+    An IPv4-mapped IPv6 prefix becomes the IPv4 prefix, because its flows are IPv4. A server on an IPv6 socket
+    logs its IPv4 clients in this form.
 
     Raises:
-        InvalidValueError: the text names no prefix, or has a zone. The address of a flow has no zone.
+        InvalidValueError: the text names no prefix, or has an IPv6 zone. The address of a flow has no zone.
     """
     try:
         stripped = text.strip() if isinstance(text, str) else ""
@@ -40,8 +40,8 @@ def prefix_of(text: object, field: str = "PREFIX") -> Network:
 
 
 def whole_prefix(text: str) -> str:
-    """The /24 or /48 prefix whose flows share their knowledge, from its text or from the text of a host in
-    it.
+    """The /24 or /48 prefix whose flows share their knowledge. The text names this prefix, or
+    a host in it.
     """
     address, _, bits = text.partition("/")
     if bits not in ("32", "128"):

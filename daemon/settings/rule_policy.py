@@ -23,7 +23,7 @@ CASES: Final = (
     "no-queue",
     "pauses",
 )
-"""The special cases of the rule. Each can be left out by itself."""
+"""The special cases of the rule. A setting can leave out each of them by itself."""
 
 
 @dataclass(frozen=True, slots=True)

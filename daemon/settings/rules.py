@@ -26,7 +26,7 @@ class Rule:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = False
-    """Whether a running daemon takes a new value at a reload."""
+    """Whether a running daemon can take a new value, without a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def key(
     choices: tuple[str, ...] = (),
     live: bool = False,
 ) -> T:
-    """A dataclass field with its rule. As with `dataclasses.field`, the declared return type is the value's
-    type.
+    """Make a dataclass field with its rule. As with `dataclasses.field`, the declared return type is the
+    value's type.
     """
     rule = Rule(default, doc, minimum, maximum, choices, live)
     made: T = field(default=default, metadata={"rule": rule})

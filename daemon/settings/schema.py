@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's settings. This one schema makes the example file, the checks and their messages.
+"""The daemon's settings. The example file, the checks and their messages are all made from this one schema.
 
 Sources of a value are tried in this order: override (over the control socket), command line flag, environment
 (`LTP_SWITCHER_<SECTION>_<KEY>`), file, default.
@@ -23,8 +23,8 @@ GONE: Final[dict[str, str]] = {"rule.short_ms": "a short path has no case of its
 """Keys of earlier versions, and the reason why each was removed. A file with such a key can still be read."""
 MODES: Final = ("active", "advise", "off")
 STEP_MAX_MS: Final = 2000.0
-"""Longest step in ms. The service manager gets a sign of life after a step, and kills a service that is
-silent for 10 s.
+"""Longest step in ms. The daemon tells the service manager after each step that it lives. The manager kills a
+service that is silent for 10 s.
 """
 Ucb = Literal["linucb", "algorithm1"]
 Credit = Literal["sent", "acked"]
@@ -317,7 +317,9 @@ class LearningSection(Section):
         )
 
     def in_force(self) -> LearningSection:
-        """The settings that apply: the values of the preset `paper`, or this section itself."""
+        """The settings that apply: those of the paper with the preset `paper`, or else this
+        section itself.
+        """
         return LearningSection.paper() if self.preset == "paper" else self
 
 
@@ -472,7 +474,7 @@ def schema() -> dict[str, Key]:
 
 
 def section_doc(section: str) -> str:
-    """The sentence that introduces a section."""
+    """The text that introduces a section in the example file."""
     return str(_sections()[section].__doc__)
 
 

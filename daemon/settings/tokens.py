@@ -111,7 +111,7 @@ def remove(path: Path, name: str) -> None:
 
 
 def find(tokens: Iterable[Token], shown: str) -> Token | None:
-    """The stored token for the secret that a client sends; None if there is no such token.
+    """The stored token that belongs to the secret of a client; None if there is no such token.
 
     The time of the comparison does not depend on how much of the secret is right.
     """

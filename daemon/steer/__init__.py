@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learned arms at run time: they read measurements, decide, and send controls."""
+"""The learned arms at run time: policies read measurements, decide, and send controls to the
+kernel module.
+"""
 
 from ltp_switcher.daemon.steer.arms import (
     LEARNED,

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The learned arms in use: their policies, their flows and their controls.
 
-A policy is imported when its first flow comes, or at the start if the settings name it. A daemon that runs
-the kernel's protocols alone pays nothing.
+An arm is a congestion control that a flow can run. A learned arm has a policy, for example a neural network,
+which decides here. The kernel module executes the last decision, the control. A policy is imported when its
+first flow comes, or at the start if the settings name it. So a daemon that runs only the kernel's own
+protocols pays nothing.
 """
 
 from __future__ import annotations
@@ -35,20 +37,20 @@ log = logging.getLogger(__name__)
 LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm.name.lower() in declarations()}
 """Names of the learned arms by id, in the order of the ids. A name is also the folder of the arm's policy."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
-"""Longest pause between steps, in ns, after which a policy keeps its memory of its flows. After a longer
-pause, which must also last `LOOK_AGAIN_STEPS` steps, every flow begins anew, because its history is stale.
+"""Longest pause between two steps, in ns, after which policies still remember their flows. After a pause that
+is longer than this and than `LOOK_AGAIN_STEPS` steps, every flow begins anew, because its history is stale.
 """
 LOOK_AGAIN_STEPS: Final = 3
 
 BATCH_MAX: Final = 1024
 """Largest number of flows for which a policy decides at once. LTP's network takes about two milliseconds for
-it.
+so many flows.
 """
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
 _UNIT: Final = {Law.WINDOW: 1, Law.AIMD: protocol.CONTROL_ONE, Law.CUBIC: protocol.CONTROL_ONE}
 _VALUES: Final = np.zeros(1), np.full(1, 2.0**32 - 1)
-"""The least and the largest value of a control."""
+"""The least and the largest value of a control, which has 32 bits."""
 
 Loader = Callable[[str], Arm]
 
@@ -68,7 +70,9 @@ def loader(settings: LearnedSection) -> Loader:
 
 
 def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[ArmInfo]:
-    """The kernel's arms. A learned arm is unavailable if it lacks the weights that the settings ask for."""
+    """Return the kernel module's arms. A learned arm is unavailable if it lacks the weights that the settings
+    ask for.
+    """
     return [_with_policy(arm, settings) if arm.id in LEARNED else arm for arm in arms]
 
 
@@ -81,7 +85,7 @@ def missing_weights(name: str, settings: LearnedSection) -> str | None:
 
 
 def chosen_variant(name: str, settings: LearnedSection) -> Variant:
-    """The variant of a learned arm that the settings ask for."""
+    """The variant of a learned arm that the settings ask for: a set of weights, or a way to decide."""
     variants = declarations()[name].variants
     return next((variant for variant in variants if variant.name in settings.variants), variants[0])
 
@@ -98,11 +102,11 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number
 
     Args:
         cookies: cookies of the flows, shape (n,).
-        arm: id of the arm that executes the law.
+        arm: id of the arm that the controls are for.
         law: the control law to which the parameters belong.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
-        number: number of the control. The kernel's echoes use it to name the packets that were sent under a
-            window.
+        number: number of the control. The kernel reports it back with the fate of the packets that were sent
+            under the control.
     """
     told = np.flatnonzero(~np.isnan(parameters).any(axis=1))
     made = np.zeros(told.size, protocol.CONTROL_DTYPE)
@@ -121,11 +125,13 @@ class Batches:
     """Counters of one arm's decisions since the daemon's start."""
 
     count: int = 0
-    """Number of batches. A batch is the decisions of one phase of flows at the end of an interval."""
+    """Number of batches. A batch has the decisions for all flows of an arm whose intervals end in the same
+    step.
+    """
     flows: int = 0
-    """Number of decisions. Each batch makes one for each of its flows."""
+    """Number of decisions, one for each flow of each batch."""
     controls: int = 0
-    """Number of decisions that changed a flow's control."""
+    """Number of controls that the decisions led to."""
     seconds: float = 0.0
     """Time spent on deciding, in seconds."""
 
@@ -147,14 +153,15 @@ class _Running:
 
 
 class LearnedArms:
-    """Drives all flows that run a learned arm.
+    """Drives all flows that run a learned arm. Each flow gets one decision per interval of its arm, such as
+    30 ms.
 
     Args:
         step_s: time between two calls of `step`, in seconds; it may change. An interval ends with the step
             nearest to its end.
         load: makes an arm by its name. It raises `ArtifactError` if the weights are missing or damaged.
-        network: returns the network's current reports, for the arms that use them.
-        together: tells which flows are siblings. Siblings share their windows.
+        network: returns the reports of routers about their queues, for the arms that use them.
+        together: tells which flows are siblings, that is, share a bottleneck. Siblings share their windows.
         paths: returns the path of each flow. All flows of a path get their decisions in the same step.
     """
 
@@ -190,7 +197,9 @@ class LearnedArms:
 
     @property
     def needed_step_s(self) -> float:
-        """The longest step, in seconds, that serves the arms that have flows; infinite if no arm has any."""
+        """The longest step in seconds that is short enough for all arms that have flows; infinite if no arm
+        has any.
+        """
         used = (running.arm.interval_s for running in self._running.values() if running.monitor.slots.size)
         return min(used, default=inf)
 
@@ -209,10 +218,10 @@ class LearnedArms:
 
         Args:
             slots: slots of the flows, shape (n,), each once. While the flows stay the same, pass the same
-                object, not a copy.
-            records: records of these flows, `RECORD_DTYPE`, shape (n,). A flow without a record stays
-                watched.
-            now_ns: time at which the records were read, CLOCK_MONOTONIC.
+                array object, not a copy.
+            records: records of these flows, `RECORD_DTYPE`, shape (n,). A flow that is left out keeps its
+                measurements.
+            now_ns: time at which the records were read, CLOCK_MONOTONIC in ns.
         """
         if now_ns - self._stepped_ns > max(LOOK_AGAIN_NS, LOOK_AGAIN_STEPS * self.step_s * 1e9):
             self._sorted = None
@@ -231,8 +240,8 @@ class LearnedArms:
         return np.concatenate(made) if made else _NONE
 
     def forget(self, slots: Slots) -> None:
-        """Let policies forget these flows. They have ended, or are to continue as if their arms had just
-        come.
+        """Let policies forget these flows. A forgotten flow that still sends begins as if it had just come to
+        its arm.
         """
         for running in self._running.values():
             running.monitor.leave(slots[slots < running.monitor.capacity])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cap on windows that empties a queue, whatever the policy of a learned arm wants."""
+"""A cap on the windows of learned arms, by which a queue empties whatever the arms' policies want."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ltp_switcher.daemon.datapath import ControlArray, RecordArray
 from ltp_switcher.daemon.datapath.protocol import ControlLaw
 
 SHARE: Final = 2
-"""Share of the path's bandwidth-delay product that stays in flight. At one half the RTT floor, the path's
-lowest RTT, shows even if a queue as long as the path was taken for a part of the path.
+"""Divisor of the path's bandwidth-delay product that gives the window. With half of the product in flight no
+queue stands, so the path's lowest RTT shows. This holds even if the product counted a queue as long as the
+path itself.
 """
 WINDOW_LEAST_PKTS: Final = 4
 
 
 def drain(controls: ControlArray, records: RecordArray) -> None:
-    """Lower the windows of these flows, in place.
+    """Lower the windows of these flows in their controls, in place.
 
     Args:
         controls: `CONTROL_DTYPE`, shape (m,). Controls of other flows stay as they are.

@@ -2,9 +2,9 @@
 """Siblings under a learned arm share one window evenly, and each knows the lowest RTT that any of them saw.
 
 Siblings are the flows that share a bottleneck. Flows through one queue with equal windows get equal rates. So
-the policy's decisions move the sum of the windows, and the sum is shared out anew in every interval. RFC 3124
-and RFC 9040 also let flows to one destination share their state. A flow that began behind a standing queue
-has not seen the path's lowest RTT, but a sibling may have seen it.
+the policy decides on the sum of the siblings' windows, and each sibling gets an equal part of the sum in
+every interval. RFC 3124 and RFC 9040 also let flows to one destination share their state. A flow that began
+behind a standing queue has not seen the path's lowest RTT, but a sibling may have seen it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,27 @@ from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.policies.runtime.measurements import Interval
 
 Together = Callable[[Slots], Indices | None]
-"""A function from slots, shape (n,), to the number of each flow's player, shape (n,). Siblings have equal
-numbers. It returns None where no flow has a sibling.
+"""A function from the slots of flows, shape (n,), to the numbers of their players, shape (n,). A player is a
+group of siblings, which share a bottleneck. The function returns None if no flow has a sibling.
 """
 ALONE: Final[Together] = lambda _: None  # noqa: E731
 
 
 def numbers(players: Indices) -> Floats:
-    """Return how many flows each flow's player has, shape (n,). A player is a group of siblings."""
+    """Return the number of flows in each flow's player, shape (n,). A player is a group of siblings, the
+    flows that share a bottleneck.
+    """
     _, at, counts = np.unique(players, return_inverse=True, return_counts=True)
     found: Floats = counts[at].astype(np.float64)
     return found
 
 
 def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
-    """Return the interval with each flow's lowest RTT replaced by the lowest RTT of its siblings."""
+    """Return the interval with each flow's lowest RTT replaced by the lowest RTT that any flow of its player
+    saw.
+
+    `players` are the numbers of the flows' players, shape (n,).
+    """
     _, at = np.unique(players, return_inverse=True)
     least_s = np.full(len(players), np.inf)
     np.minimum.at(least_s, at, interval.rtt_min_s)
@@ -46,7 +52,7 @@ def shared(players: Indices, window_pkts: Floats, unused: Bools) -> Floats:
     Args:
         players: number of each flow's player, shape (n,). Siblings have equal numbers.
         window_pkts: window of each flow, shape (n,).
-        unused: whether a flow fills too little of its window to share it, shape (n,).
+        unused: flows that fill too little of their windows, shape (n,). Such a flow keeps its own window.
 
     Returns:
         Windows in packets, shape (n,).

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the kernel's step records into the intervals that a policy sees, for all flows of one arm.
 
-The intervals of a phase's flows end together. `Interval` and `Echo` mean the same as in training, but the
-kernel counts whole packets and the simulator a fluid. The kernel begins a new echo where it took up a
-control. Each control carries the number of the interval that it begins.
+An interval is the time between two decisions about a flow. The flows of an arm are dealt to phases, and the
+intervals of a phase's flows end together. A control is a decision on its way to the kernel; it carries the
+number of the interval that it begins. The kernel counts the packets sent under each control, and reports
+their fate as an echo. `Interval` and `Echo` mean the same as in training, but the kernel counts whole packets
+and the simulator a fluid.
 
 The kernel does not count sent packets, but their number follows from other counters: a sent packet was
 delivered, was lost, or is in flight. A retransmission counts as a packet of its own.
@@ -25,8 +27,8 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PAUSE_S: Final = 1.0
-"""Time without data in flight and without news of any, in seconds. After it a flow counts as stopped, and
-begins anew.
+"""Time without records, in seconds, after which a flow without data in flight counts as stopped. Such a flow
+begins anew when it sends again.
 """
 _ECHOES: Final = protocol.ECHOES_MAX
 # Columns of a flow's fields: first the ones that add up over an interval's records, then the ones of which
@@ -37,7 +39,7 @@ _WINDOW, _IN_FLIGHT, _MIN_RTT_US, _FLOOR_US, _MSS, _ECHO = range(5, 11)
 _WIDTH: Final = _ECHO + 6 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
-"""Factors on the kernel's numbers."""
+"""Factors from the kernel's numbers to those of an interval, by field."""
 _UNITS[_RTT_SUM_S] = 1e-6
 _UNITS[_ECHO:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6, 1e-6]
 _ROW: Final = np.dtype(f"V{8 * _WIDTH}")
@@ -55,17 +57,19 @@ _FIELDS: Final = Columns(
 
 
 class Monitor(SlotArrays):
-    """The measurements of an arm's flows by slot, from `begin` to `leave`. Row i of a record array belongs to
-    `slots[i]`.
+    """The measurements of an arm's flows by slot. A flow is watched from `begin` to `leave`. Row i of an
+    array of records belongs to `slots[i]`.
     """
 
     cookie = column(np.uint64)
     _phase = column(np.int64, initial=-1)
-    """Phase of the flow's intervals; -1 if it is not watched."""
+    """The phase in which the flow's intervals end; -1 if the flow is not watched."""
     _seen = column(np.float64, _WIDTH)
     _heard_s = column(np.float64)
     _first = column(np.float64)
-    """The first interval that counts. It is the first whole interval under the arm."""
+    """Number of the flow's first whole interval under the arm. The part of an interval before it does not
+    count.
+    """
     _ended_pkts = column(np.float64, 3)
     """`_totals` at the end of the last interval."""
     _counted_s = column(np.float64)
@@ -110,14 +114,13 @@ class Monitor(SlotArrays):
     ) -> Ints:
         """Watch flows from these records on. Counts from before are left out.
 
-        If other flows are watched already, the first interval of the new flows is the next one of their
-        phase. In the interval under way they would have packets of a part, divided by the length of the
-        whole.
+        If other flows are watched already, new flows wait for the next interval of their phase. Their packets
+        in a part of the present interval must not be divided by the length of the whole.
 
         Args:
             slots: slots of the new flows, shape (n,).
             records: records of these flows, `RECORD_DTYPE`, shape (n,).
-            now_ns: CLOCK_MONOTONIC.
+            now_ns: the present time, CLOCK_MONOTONIC in ns.
             phases: number of phases to which the flows are dealt.
             paths: path of each flow; the flows of a path share a phase. With None each flow has its own path.
 
@@ -149,11 +152,10 @@ class Monitor(SlotArrays):
             self._forget(watched)
 
     def observe(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Take in a step's records of watched flows. A flow without a record in this step is taken in with a
-        later one.
+        """Take in a step's records of watched flows. A flow that is left out has no record in this step.
 
-        The rest of the work waits for the interval's end, because with few flows the number of array
-        operations is the cost.
+        The records are only added up here; `close` computes the rest at the interval's end. With few flows,
+        the cost depends on the number of array operations.
         """
         seen = _FIELDS.read(records) + _ADDS_UP * self._seen.take(slots, axis=0)
         # Each row is opaque bytes here: numpy scatters rows of numbers at three times the cost.
@@ -161,7 +163,8 @@ class Monitor(SlotArrays):
         self._heard_s[slots] = now_ns * 1e-9
 
     def close(self, now_ns: int, phase: int = 0, rtt_quarters: int = 0) -> tuple[Ints, Interval]:
-        """End a phase's interval; return the sending flows and their measurements, shape (n,).
+        """End a phase's interval. Return the slots of the flows that send, shape (n,), and their
+        measurements.
 
         Flows that came during the interval are left out, and are in `fresh` afterwards. `rtt_quarters` is the
         least time between the module's reports of a flow, in quarters of its RTT.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A measurement agent on a router: the daemon asks the agent over HTTP, and keeps the answer.
+"""A measurement agent on a router: the program `ltp-switcher network` asks the agent over HTTP, and keeps the
+answer.
 
-The module stands alone because importing HTTP takes an eighth of the daemon's start, and only Owl with agents
-needs it.
+The code is a module of its own because importing HTTP takes an eighth of the daemon's start. Only the learned
+arm Owl needs agents.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ RESOURCE: Final = "/v1/network"
 BYTES_MAX: Final = 1 << 16
 """Size of the largest answer in bytes, headers included."""
 REASON_MAX: Final = 200
-"""Largest number of characters of a failure's reason in the log."""
+"""Largest number of characters that the log shows of the reason for a failure."""
 
 
 class Agent:
-    """One agent, with its last answer and the time at which the answer's window ended."""
+    """A measurement agent, with its last answer and the time at which the answer's measurements ended."""
 
     def __init__(self, url: str) -> None:
         allowed = "URLs of measurement agents, such as http://192.0.2.1:9481"
@@ -52,7 +53,9 @@ class Agent:
         self.answer: tuple[float, NetworkKnowledge | None] = (0.0, None)
 
     def ask(self) -> None:
-        """Ask the agent, and keep its answer. A failure is logged once."""
+        """Ask the agent, and keep its answer. If the agent fails several times in a row, only the first
+        failure is logged.
+        """
         connection = HTTPConnection(*self._address, timeout=TIMEOUT_S)
         connection.response_class = _BoundedResponse
         try:

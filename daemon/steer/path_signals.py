@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports of measurement agents about the network (Owl §VI).
+"""The reports of measurement agents about the network (Owl, Section VI). An agent is a program on a router
+that measures the router's queues.
 
-`ltp-switcher network` fetches the reports and passes them on to the daemon. The daemon itself opens no
-network socket.
+The program `ltp-switcher network` asks the agents and passes their reports on to the daemon. The daemon
+itself opens no network socket.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ STALE_S: Final = 3.0
 
 
 class ToldNetwork:
-    """The last report that the daemon was told. The report counts until it is `STALE_S` old."""
+    """The last report about the network that the daemon got. It counts until it is `STALE_S` old."""
 
     def __init__(self) -> None:
         self._told: tuple[float, NetworkKnowledge | None] = (0.0, None)
 
     def take(self, knowledge: NetworkKnowledge | None) -> None:
-        """Keep the report that is valid now; None if there is none."""
+        """Keep this report from now on; None if no agent has a report."""
         self._told = time.monotonic(), knowledge
 
     def latest(self) -> NetworkKnowledge | None:
@@ -38,7 +39,7 @@ class ToldNetwork:
 
 
 class NetworkFeed:
-    """Asks every agent once a second, in a thread for each. Without agents no thread runs.
+    """Asks every measurement agent once a second, each in a thread of its own. Without agents no thread runs.
 
     Args:
         urls: URLs of the agents, http://HOST:PORT.
@@ -65,7 +66,7 @@ class NetworkFeed:
         self._stop.set()
 
     def latest(self) -> NetworkKnowledge | None:
-        """The combined reports of all agents that answered in the last `STALE_S`; None if none did."""
+        """The combined answers of all agents that are less than `STALE_S` old; None if there are none."""
         now_s = time.monotonic()
         answers = [agent.answer for agent in self._agents]
         return NetworkKnowledge.joined(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phases: groups of an arm's flows whose intervals end in different steps.
 
-If all intervals ended together, one step would make all the decisions, and the next few steps none. A few
-flows stay in one phase, because each batch has a fixed cost.
+An interval is the time between two decisions about a flow, and spans several steps. If the intervals of all
+flows ended together, one step would make all the decisions, and the next few steps none. But few flows stay
+in one phase, because each batch of decisions has a fixed cost.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import numpy as np
 from ltp_switcher.arrays import Ints
 
 FLOWS_LEAST: Final = 64
-"""Least number of flows in a phase before another phase gets any."""
+"""Number of flows that a phase gets before the next phase gets any."""
 PHASES_MAX: Final = 8
 _SLACK: Final = 0.01
-"""Share of the arm's interval by which an interval may be shorter, because of rounding."""
+"""Share of the arm's interval by which rounding may make an interval shorter."""
 
 
 def phases_of(interval_s: float, step_s: float) -> int:
@@ -27,7 +28,7 @@ def phases_of(interval_s: float, step_s: float) -> int:
 
 
 class Deal:
-    """Deals flows to phases. A flow keeps its phase from `deal` to `leave`, and all flows of a path are in
+    """Deals flows to phases. A flow keeps its phase from `deal` until `leave`, and all flows of a path are in
     one phase.
     """
 
@@ -39,8 +40,8 @@ class Deal:
         """The phase of a path, and its number of flows."""
 
     def deal(self, slots: Sequence[int], paths: Sequence[Hashable], most: int) -> Ints:
-        """Deal flows to phases below `most`; a flow goes to its path's phase if there is one. Returns the
-        phases, shape (n,).
+        """Deal flows to the phases 0 to `most` - 1. If flows of a path have a phase already, new flows of the
+        path join them. Returns the phases, shape (n,).
         """
         dealt = []
         for slot, path in zip(slots, paths, strict=True):
@@ -71,8 +72,8 @@ class Deal:
 class Schedule:
     """The times at which the intervals of the phases end, CLOCK_MONOTONIC in ns.
 
-    The first phase in use leads: its intervals end as if it were alone. Every other phase ends a fixed share
-    of the interval after the leader.
+    The first phase that has flows leads. The intervals of every other phase end a fixed share of an interval
+    later than the leader's.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -82,7 +83,7 @@ class Schedule:
     def open(self, phase: int, flows: Sequence[int], phases: int, now_ns: int) -> None:
         """Set the end of the first interval of a phase that gets its first flows.
 
-        `flows` has the number of flows in each phase before that.
+        `flows` has the number of flows in each phase, without these new flows.
         """
         leader = _first(flows)
         if leader is None:
@@ -92,7 +93,7 @@ class Schedule:
             self._due_ns[phase] = self._beside(leader, phase, phases, now_ns + 1)
 
     def due(self, flows: Sequence[int], now_ns: int, tolerance_ns: float) -> list[int]:
-        """The phases with flows whose intervals end now."""
+        """The phases that have flows and whose intervals end now, or within `tolerance_ns`."""
         return [
             phase
             for phase, due_ns in enumerate(self._due_ns)
@@ -102,7 +103,8 @@ class Schedule:
     def end(self, phase: int, flows: Sequence[int], phases: int, now_ns: int, tolerance_ns: float) -> None:
         """End the interval of a phase, and begin the next one.
 
-        A late step makes one interval longer. No interval becomes shorter than the policy's own.
+        A step that comes late makes one interval longer. No interval becomes shorter than the arm's own,
+        apart from rounding.
         """
         late = now_ns - self._due_ns[phase] > tolerance_ns
         due_ns = (now_ns if late else self._due_ns[phase]) + self._interval_ns
