@@ -17,8 +17,8 @@ from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.slots import SlotArrays, column
 
 SHORTEST_NS: Final = 100e6
-"""Shortest pause, in ns. A flow with a small window may have nothing in flight for a moment and go on at
-once, but its next record comes only at the end of the step.
+"""Shortest pause, in ns. A flow with a small window may have nothing in flight for a moment, and its next
+record comes at the end of the step. Such a short time is no pause.
 """
 MEMORY_NS: Final = 10e9
 """Time constant of the share of pauses, in ns. It is short, because a connection that was silent for long may

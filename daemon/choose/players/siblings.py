@@ -46,7 +46,9 @@ MISFITS: Final = 4
 or more) with another RTT than the player's adds one, and each look with the same RTT takes one off.
 """
 MOVES_MAX: Final = 2
-"""Number of moves after which a flow stays with its player, the flows that share a bottleneck."""
+"""Number of moves to other players after which a flow moves no more. A player is the flows that share a
+bottleneck.
+"""
 
 _SUMMED: Final = [RTT_SAMPLES, RTT_SUM, LOST_WITHOUT_QUEUE, BDP, SILENT_NS]
 _TOTALS: Final = [DELIVERED, LOST]

@@ -90,7 +90,9 @@ class Pair:
     lasts_ns: float = 0.0
     """Length of the present part's measurement; 0 before the measurement begins."""
     marks: Floats = field(default_factory=lambda: np.zeros((0, 5)))
-    """The totals of each flow at the start of the measurement, shape (flows, 5), as in `Tournaments`."""
+    """The totals of each flow at the start of the measurement, shape (flows, 5): bytes delivered, packets
+    delivered, packets lost, sum of the RTT samples in µs, number of RTT samples.
+    """
     marked_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     rewards: list[float] = field(default_factory=list)
     weight: float = 1.0

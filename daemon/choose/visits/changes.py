@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds changes of the paths to prefixes, with ADWIN on the values of the prefixes' visits.
+"""Finds changes of the paths to prefixes, with ADWIN on the values (log rewards) of the prefixes' visits.
 
 A visit is a group of flows to a prefix that began near each other on one arm. Each prefix with enough visits
 has a detector, which looks for a change at every visit (A. Bifet and R. Gavaldà 2007, Learning from

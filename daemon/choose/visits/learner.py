@@ -191,8 +191,8 @@ class Learner:
         """Take in surprises: the decision's own choice earned less on prefixes than other arms have shown.
 
         The value of this choice becomes unsure again, so that trials of other arms are worth more. If
-        surprises follow each other within `CALM_S`, only the first one counts: the trials after it have told
-        enough. A surprise changes nothing on a prefix whose incumbent is another arm.
+        surprises follow each other within `CALM_S`, only the first one counts, because the trials after it
+        have shown enough. A surprise changes nothing on a prefix whose incumbent is another arm.
 
         Args:
             prefixes: numbers of the prefixes, each once, shape (m,).

@@ -223,9 +223,10 @@ class Posteriors:
     def doubt(self, prefixes: Ints, arms: Ints) -> None:
         """Make the value of one arm on each of m prefixes unsure again. The arrays have the shape (m,).
 
-        A value is level + effect, and the values of all other arms stay as they are. If the arm is the
-        decision's own choice, the level therefore moves against all effects, and the next visits of the
-        decision tell about both. A value about which nothing is known does not become less sure.
+        A value is level + effect, and the values of all other arms stay as they are. The value of the
+        decision's own choice is the level alone. So if this level may have fallen, each effect may have risen
+        by as much. The next visits of the decision tell about both. A value about which nothing is known does
+        not become less sure.
         """
         covariance, rows = self._covariance[prefixes], np.arange(len(prefixes))
         along = np.zeros((len(prefixes), self.arms))
