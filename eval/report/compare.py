@@ -65,8 +65,8 @@ Harm = tuple[float, float]
 def compare(
     jobs: Sequence[Job], progress: Console, *, use_cache: bool, executor: Executor
 ) -> tuple[list[Summary], list[Cell]]:
-    """Run the jobs, and run each flow that shares a link also alone. Return the summaries, and the cells from
-    `fold`.
+    """Run the jobs. Run each flow beside a job's first flow once more, alone on the link. Return the jobs'
+    summaries, and their cells from `fold`.
 
     Raises:
         LabError, ConfigError, ArtifactError, ClusterError: a run failed; see `run_batch`.
@@ -89,7 +89,9 @@ def compare(
 
 
 def fold(summaries: Sequence[Summary], harms: Sequence[Harm | None] | None = None) -> list[Cell]:
-    """Group summaries, each with its harm, by scenario, scheme and kernel, in order of first appearance."""
+    """Group summaries by scenario, scheme and kernel, in order of first appearance, each together with its
+    harm.
+    """
     groups: dict[tuple[str, str, str], list[tuple[Summary, Harm | None]]] = {}
     for summary, harm in zip(summaries, harms or [None] * len(summaries), strict=True):
         groups.setdefault((summary.scenario, summary.scheme, summary.kernel), []).append((summary, harm))
@@ -118,11 +120,11 @@ def _cell(key: tuple[str, str, str], runs: Sequence[Summary], harms: Sequence[Ha
 
 
 def harm(run: RunResult, solos: Sequence[RunResult]) -> Harm | None:
-    """Return the first flow's harm to each other flow while both are open; None if no other flow is open with
+    """Return the first flow's harm to the other flows, averaged over them; None if no other flow is open with
     it.
 
-    The time before the first flow begins and after it ends does not count. Over the others' whole lives, a
-    flow that starves them for half of the time would have half the harm.
+    Only the time in which the first flow is open counts. Otherwise a flow that starves the others for half of
+    their lives would have half the harm.
     """
     first, *others = run.job.scenario.flows
     throughput, rtt = [], []

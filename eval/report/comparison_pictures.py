@@ -83,7 +83,7 @@ def _share_bar(cell: Cell, scale: float) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar of a scheme in a group, and the error line from `low` to `high`, if there is one."""
+    """A scheme's bar in a group of bars. If the error line is known, it goes from `low` to `high`."""
 
     group: str
     scheme: str

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The encoder's contexts in different network environments, placed by t-SNE (Mutant Fig. 14).
 
-A flow of each path runs arms at random, and the daemon records its steps. The steps pass the same features
-and the same encoder as in the daemon. A silhouette near 1 says that the contexts of a path lie close
-together and far from other paths; 0 says that they overlap.
+A flow of each path runs arms at random, and the daemon records its steps. From the recording, the daemon's
+own features and encoder compute a context for each step. A silhouette near 1 says that the contexts of a path
+lie close together and far from other paths; 0 says that they overlap.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _PERPLEXITY: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The steps of several paths. Row i of each array belongs to the same step.
+    """The encoder's outputs (contexts) for the steps of flows on several paths. Row i of each array belongs
+    to the same step.
 
     Attributes:
         names: names of the paths.
@@ -74,7 +75,7 @@ class Contexts:
 
 
 def measure_contexts(scenarios: Sequence[Scenario], progress: Console, *, seed: int, kernel: str) -> Contexts:
-    """Record a flow on each path, and place its contexts.
+    """Record a flow on each path, compute the encoder's outputs (contexts), and place them by t-SNE.
 
     Raises:
         LabError: the lab failed.
@@ -112,7 +113,7 @@ def encode(encoder: GRUEncoder, inputs: Floats) -> Floats:
 
 
 def place(names: Sequence[str], inputs: Sequence[Floats], contexts: Sequence[Floats]) -> Contexts:
-    """Place the contexts of the paths.
+    """Place the contexts of the paths by t-SNE, and compute the silhouettes.
 
     Args:
         names: names of the paths, two or more.
@@ -136,7 +137,7 @@ def place(names: Sequence[str], inputs: Sequence[Floats], contexts: Sequence[Flo
 
 
 def contexts_table(found: Contexts) -> Table:
-    """The silhouettes by path."""
+    """Return a table of the silhouettes, with a row for each path."""
     table = Table("path", "silhouette of the contexts", "of the raw inputs", box=None, pad_edge=False)
     for name in found.names:
         table.add_row(name, f"{found.silhouettes[name]:.2f}", f"{found.raw_silhouettes[name]:.2f}")
@@ -146,7 +147,7 @@ def contexts_table(found: Contexts) -> Table:
 
 
 def draw_contexts(path: Path, found: Contexts) -> None:
-    """Draw the places of the contexts, with one colour for each path."""
+    """Draw the t-SNE of the contexts, with one colour for each path."""
     with picture(path, 7.6, 5.4) as figure:
         axes = figure.subplots()
         for i, name in enumerate(found.names):

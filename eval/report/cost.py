@@ -22,14 +22,16 @@ from ltp_switcher.eval.run.schemes import MEASURED_PREFIX, PINNED_PREFIX
 
 ARMS: Final = ("cubic", "bbr")
 UNDER_MUTANT: Final = ("unmeasured", "measured")
-"""Schemes that run under `mutant`, without and with a reader of the flow's steps. With a reader, the module
-adds every ACK to the flow's record.
+"""Ways to run a flow under `mutant`: without and with a program that reads the flow's records. With such a
+program, the module adds every ACK to a record.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Guest instructions per acknowledged packet of a protocol: bare, as an arm of `mutant`, and measured."""
+    """Guest instructions per acknowledged packet of a protocol: alone, as an arm of `mutant`, and as an arm
+    whose records a program reads.
+    """
 
     arm: str
     kernel: str
@@ -96,7 +98,7 @@ def measure_speed(progress: Console, *, kernel: str) -> list[Speed]:
 
 
 def instructions_per_packet(outcome: RunResult) -> float:
-    """Busy guest instructions per acknowledged packet; the guest is both ends and the link.
+    """Guest instructions per acknowledged packet, without idle time. The guest holds both ends and the link.
 
     Raises:
         ArtifactError: the run delivered nothing.

@@ -45,7 +45,9 @@ NETWORKS: Final = ("steady", "cellular", "wifi", "lossy", "rtt-step", "far")
 OVER_TIME: Final = "rtt-step"
 """The network that the picture shows over time."""
 DAEMON: Final[Place] = "beside"
-"""Place of the daemon: on the host, in the guest's time. In the guest, a run would take twice as long."""
+"""Place of the daemon: on the host, with the guest's clock. Inside the guest, a run would take
+twice as long.
+"""
 PROCESSOR_S_A_RUN: Final = 18.0
 """Processor time of a run in seconds, rounded up, as measured on one machine."""
 _LINES: Final = ", with 95 % intervals over the seeds"
@@ -54,8 +56,8 @@ _PLACES: Final = ("first", "second", "third", "fourth", "last")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share of the best arm's reward, and the 95 % interval over the seeds (Student's t), None with a
-    single seed.
+    """A share of the best arm's reward, and its 95 % interval over the seeds (Student's t). A single seed has
+    no interval.
     """
 
     value: float
@@ -63,14 +65,14 @@ class Share:
 
     @staticmethod
     def of(value: float, by_seed: Sequence[float]) -> Share:
-        """Make a share from its value and the shares of single seeds. The interval is cut at 0."""
+        """Make a share from its value and the shares of the single seeds. The interval ends at 0 or above."""
         half = Estimate.of(by_seed).half
         return Share(value, None if math.isnan(half) else (max(0.0, value - half), value + half))
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network, and the rewards of each scheme on it: one a seed, Mbit/s squared per ms."""
+    """A network, and the rewards of each scheme on it, one for each seed, in Mbit/s squared per ms."""
 
     scenario: Scenario
     rewards: Mapping[str, tuple[float, ...]]
@@ -172,7 +174,7 @@ def run_demo(
         progress: function that takes the time that the runs will need, and their progress.
         seeds: seeds of each scheme on each network. The lines over time show the first seed.
         kernel: series of the guest's kernel.
-        executor: executor that makes the runs; it is entered here.
+        executor: executor that makes the runs. This function uses it as a context manager.
         use_cache: whether runs whose results are in the cache are taken from there.
 
     Returns:

@@ -39,9 +39,9 @@ def draw_demo(
     Args:
         path: the PNG to write.
         networks: the share of the best arm of each scheme, by the label of a network.
-        overall: the same over all networks, in the order of the bars.
+        overall: the share of each scheme over all networks, in the order of the bars.
         scenario: the network to draw over time.
-        flows: the first flow of each scheme on it; the first of them is drawn on top, with its arms.
+        flows: the first flow of each scheme on this network. The first scheme is drawn on top, with its arms.
         title: the picture's message, in one line.
         explanation: the lines below the title.
     """

@@ -59,7 +59,8 @@ def headline(figure: Figure, title: str, explanation: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NamedLine:
-    """A line to name. `x` and `y` have the shape (points,) and data units; `y` may contain NaN.
+    """A line of a picture that gets its name written beside it. `x` and `y` have the shape (points,) and data
+    units; `y` may contain NaN.
 
     A line with an empty name gets no name, but the other names still avoid it.
     """

@@ -2,8 +2,8 @@
 """Measures how far the lab and mahimahi agree: the same paths and schemes run in both.
 
 A run in the lab is deterministic, so one seed is enough. Mahimahi's runs differ, so they are repeated.
-mm-link sends at whole milliseconds. To separate this difference from all others, the lab also runs a rate in
-the form of mm-link's trace.
+Mahimahi's link sends packets only at whole milliseconds. To separate this difference from all others, the lab
+also runs each rate as a trace of mahimahi's link.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ MEASURES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One measure of a scheme's first flow on one path, in both engines. Units are as in `FlowSummary`.
+    """One measure of a scheme's first flow on one path, in the lab and through mahimahi. Units are as in
+    `FlowSummary`.
 
     `lab_ms` is the lab's value if packets leave at whole milliseconds, as with a trace.
     """
@@ -66,7 +67,9 @@ class Agreement:
 
     @property
     def overlap(self) -> bool:
-        """Whether mahimahi's interval overlaps the interval of `lab_ms`, or contains its single value."""
+        """Whether mahimahi's interval overlaps the interval of `lab_ms`. A single value of `lab_ms` is an
+        interval without width.
+        """
         lab_half = 0.0 if math.isnan(self.lab_ms.half) else self.lab_ms.half
         return abs(self.mahimahi.mean - self.lab_ms.mean) <= self.mahimahi.half + lab_half
 
@@ -93,7 +96,9 @@ def shortened(scenario: Scenario, duration_s: float) -> Scenario:
 
 
 def at_whole_ms(scenario: Scenario, folder: Path) -> Scenario:
-    """Return the scenario with mahimahi's trace, a file in `folder`, in place of a rate."""
+    """Return the scenario with a trace in place of its rate. The trace is mahimahi's for this rate, in a file
+    in `folder`.
+    """
     if scenario.link.trace is not None:
         return scenario
     path, end_ms = shell_path(scenario), round(scenario.duration_s * 1e3)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gain of a handover: a fixed schedule of switches runs once with the handover `bdp`, which gives the new
-arm a window that fits the path, and once with `as-is`, which keeps the window.
+"""The gain of a handover, which sets the congestion window at a switch of arms.
+
+A fixed schedule of switches runs once with the handover `bdp`, which gives the new arm a window that fits the
+path, and once with `as-is`, which keeps the window.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ MODES: Final = ("as-is", "bdp")
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Rewards of Eq. 1 on one path, a value for each seed."""
+    """Rewards by Mutant's Eq. 1 on one path, under each of the two handovers, one for each seed."""
 
     rate_mbps: float
     rtt_ms: float

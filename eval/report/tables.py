@@ -86,7 +86,9 @@ def _flow_cells(flow: FlowSummary) -> list[str]:
 
 
 def arms_text(arm_share: Mapping[str, float]) -> str:
-    """The arms that held a flow longest, with their shares of the time; nothing for a single protocol."""
+    """Return the arms that held a flow longest, with their shares of the time. The text is empty for a single
+    protocol.
+    """
     if len(arm_share) < 2:
         return ""
     first = [f"{arm} {share:.0%}" for arm, share in list(arm_share.items())[:_ARMS_SHOWN]]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests whether team selection finds the same team again on the same path (Mutant §5.2).
 
-The agreement is the share of the runs that pick the most frequent team. Two teams of k drawn at random from n
-arms share k²/n arms on average; the table shows this number, too.
+A team has the k arms among which the learned policy chooses. The agreement is the share of the runs that pick
+the most frequent team. Two teams of k drawn at random from n arms share k²/n arms on average; the table shows
+this number, too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FOUND: Final = "/run/lab/mpts.json"
 _CLI: Final = "python3 -m ltp_switcher.daemon.cli mpts"
 _AFTER: Final = (f"{_CLI} --json >{_FOUND}",)
 _LOGGED: Final = "team for"
-"""The daemon's words when a selection ends. The traffic ends then, too."""
+"""Text that the daemon logs when a selection ends. The traffic ends then, too."""
 Method = Literal["tournament", "budget"]
 _DAEMONS: Final[dict[Method, GuestDaemon]] = {
     "tournament": GuestDaemon("mutant", after=_AFTER, until=_LOGGED),
@@ -60,13 +61,13 @@ class Agreement:
     team of its own.
     """
     means: dict[int, dict[str, float]]
-    """Means by seed and arm. A mean is the log ratio to the incumbent's reward or, with Algorithm 2, the
-    reward.
+    """Mean score of each arm, by seed. With the method `tournament` the score is the log ratio to the
+    incumbent's reward, and with `budget` (Mutant's Algorithm 2) it is the reward.
     """
 
     @property
     def arms(self) -> int:
-        """Names of the arms to pick from."""
+        """Number of arms to pick from."""
         return len({arm for means in self.means.values() for arm in means})
 
     @property
@@ -104,7 +105,8 @@ class Agreement:
 def measure_agreement(
     scenario: Scenario, seeds: Sequence[int], method: Method, progress: Console, *, kernel: str
 ) -> Agreement:
-    """Select a team on the scenario's path once for each seed, with one pull after another.
+    """Select a team on the scenario's path once for each seed. The trials of arms (pulls) follow each other
+    without a pause.
 
     Raises:
         LabError: the lab failed, or no selection ended.

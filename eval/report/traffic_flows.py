@@ -46,7 +46,7 @@ FLOW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 FlowTable = npt.NDArray[np.void]
-"""`FLOW_DTYPE`, shape (n,): each flow of each run."""
+"""All flows of all runs, `FLOW_DTYPE`, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,13 @@ class FlowSet:
         return found
 
     def composed(self, arms: Mapping[str, str], seeds: Sequence[int]) -> FlowTable:
-        """Return the flows of these seeds. Each path's flows come from the runs of the path's arm."""
+        """Return the flows of a scheme that runs another arm on each path: each path's flows come from the
+        runs of its arm.
+
+        Args:
+            arms: the arm of each path.
+            seeds: seeds of the flows.
+        """
         parts = [np.zeros(0, FLOW_DTYPE)]
         for number, path in enumerate(self.paths):
             flows = self.of(arms[path], seeds)
@@ -74,10 +80,10 @@ class FlowSet:
 
 
 def related(flows: FlowTable) -> FlowTable:
-    """Return the flows with other values and another information.
+    """Return the flows with values that are relative to the other schemes, in place of raw values.
 
-    A value is relative to the mean of all schemes for the same flow, and clipped. The information is the mean
-    of these schemes' information.
+    A value becomes relative to the mean of all schemes for the same flow, and is clipped. A flow's
+    information (its weight) becomes the mean of all schemes' information for the same flow.
     """
     flows = flows.copy()
     _, twins = np.unique(flows[["seed", "path", "at_s"]], return_inverse=True)
@@ -140,9 +146,9 @@ def flows_csv(made: FlowSet) -> str:
 def read_flows(folders: Sequence[Path]) -> FlowSet:
     """Read the flows of one folder of results, or of several together, in order of folders and lines.
 
-    The values are raw. They come from the other columns: the completion time takes the place of the busy
-    time, and packets sent again take the place of lost packets. The file's own values are relative to the
-    mean of the schemes in its folder, so values of two files cannot be compared.
+    The values are raw. They are computed from the other columns: the completion time takes the place of the
+    busy time, and packets sent again take the place of lost packets. The file's own values are not used. They
+    are relative to the mean of the schemes in its folder, so values of two files cannot be compared.
 
     Raises:
         ArtifactError: a folder has no file of flows, or the file is damaged.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two schemes or two revisions, compared flow by flow, from the results that `ltp-eval traffic` has written.
 
-Each comparison has two sides, ours and theirs. A flow is paired by its path, its seed and its place among the
-flows of both. So both sides need the same arrivals. The ratios of a path are geometric means over its flows.
-The ratios over all paths are geometric means of the paths' ratios. Intervals come from drawing the paths
-anew.
+Each comparison has two sides, ours and theirs. A flow of ours belongs to the flow of theirs that has the same
+path, seed, and place in the order of arrival. So both sides need the same arrivals. The ratios of a path are
+geometric means over its flows. The ratios over all paths are geometric means of the paths' ratios. Intervals
+come from drawing the paths anew.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """The flows of a class on a path. A ratio is NaN without a flow."""
+    """Ratios of our figures to theirs, over the flows of one class on one path; NaN without a flow."""
 
     flows: int
     """Number of flows that ended on both sides."""
@@ -71,7 +71,7 @@ class PathPair:
     """Ratio of retransmits to delivered packets; NaN if nothing is known."""
     unfinished: tuple[int, int]
     arms: tuple[str | None, str | None]
-    """The oracle's arm; None if the side is another scheme."""
+    """Each side's arm on this path if the side is the oracle, otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +117,13 @@ def narrowed(flows: FlowSet, paths: Sequence[str], seeds: Sequence[int], chosen:
 
 
 def side_of(flows: FlowSet, scheme: str, arms: Sequence[str], chosen: Sequence[int]) -> Side:
-    """Make one side of a comparison: a scheme's flows of all seeds except `chosen`. By the seeds `chosen` the
-    oracle chooses its arms.
+    """Make one side of a comparison: a scheme's flows of all seeds except `chosen`.
 
     Args:
         flows: flows with raw values.
-        scheme: a scheme that ran, or the oracle.
+        scheme: a scheme that ran, or the oracle, which runs the best arm of each path.
         arms: the arms among which the oracle chooses.
-        chosen: the seeds by which it chooses. They may be empty if the scheme is not the oracle.
+        chosen: the seeds by which the oracle chooses. They may be empty for another scheme.
 
     Raises:
         ConfigError: the scheme did not run, or the oracle has no arm or no seed by which to choose.
@@ -223,7 +222,7 @@ def _lacks(scheme: str, missing: Sequence[tuple[str, int]]) -> str:
 
 
 def compare(ours: Side, theirs: Side, chosen: Sequence[int]) -> Comparison:
-    """Compare two sides.
+    """Compare our side with theirs.
 
     Raises:
         RefusedError: there is no flow, or the sides did not meet the same flows.
@@ -268,8 +267,8 @@ def _path_pair(path: str, ours: Side, theirs: Side) -> PathPair:
 
 
 def log_rewards(ours: Floats, theirs: Floats) -> Floats:
-    """Return the logarithm of the ratio of each flow's rewards from raw values, shape (n,), clipped to
-    `value.CLIP`.
+    """Return the log of our reward over theirs for each flow, from raw values. It has the shape (n,), and is
+    clipped to ±`value.CLIP`.
 
     Two flows without a reward are equal. The result is NaN where a value is unknown.
     """

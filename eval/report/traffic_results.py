@@ -2,8 +2,9 @@
 """Traffic under several schemes: completion times, values, the oracle, and the learner's replay.
 
 Schemes are compared flow by flow. A scheme's value on a path is the mean of its flows' values, weighted by
-their information; `traffic_flows` says how flows have values. The learner has no twins of a flow: the visits
-that it replays have values as the daemon sees them, from the mean of the path and size class.
+their information; see `traffic_flows`. The replay lets the learner from flow to flow choose among visits that
+were measured. A visit is a series of flows to one path without a pause of a second. The daemon never sees the
+same flow under two arms. So a visit's value is relative to the mean of its path and size class.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
 LEAST_VISITS: Final = 5
-"""Least number of visits of each scheme to a path on which the learner is replayed."""
+"""Least number of visits that each scheme needs on a path. The learner is replayed on such paths alone."""
 DAY_S: Final = 86_400.0
 """Time in seconds that separates two runs in a table of all outcomes."""
 
@@ -63,10 +64,12 @@ def made_of(scheme: str, result: RunResult) -> Made:
 
 @dataclass(frozen=True, slots=True)
 class Traffics(FlowSet):
-    """All runs together. The values of the flows count from the mean of all schemes."""
+    """All runs together. The values of the flows are relative to the mean of all schemes."""
 
     visits: outcomes.VisitTable
-    """Visits of all runs. A visit's arm is the index of the scheme, and all values are comparable."""
+    """Visits of all runs. A visit's arm is the index of the scheme. The values of all visits
+    can be compared.
+    """
 
 
 def gathered(runs: Sequence[Made]) -> Traffics:
@@ -118,8 +121,8 @@ def completion(flows: FlowTable) -> dict[str, Quantiles]:
 
 
 def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
-    """Return the reward as a ratio to the reward of the other flows: the geometric mean over paths. It is
-    None if a value is unknown.
+    """Return the reward of `flows` over the reward of `other`, as a geometric mean over paths; None if a
+    value is unknown.
     """
     ours, theirs = value_by_path(traffics.paths, flows), value_by_path(traffics.paths, other)
     ratios = [math.exp(ours[path] - theirs[path]) for path in traffics.paths]
@@ -127,10 +130,10 @@ def over(traffics: Traffics, flows: FlowTable, other: FlowTable) -> Mean | None:
 
 
 def time_over(traffics: Traffics, flows: FlowTable, other: FlowTable, name: str = ALL) -> Mean | None:
-    """Return the completion time as a ratio to the other scheme's time for the same flow. It is the geometric
+    """Return the completion time in `flows` over the time of the same flow in `other`. It is the geometric
     mean over flows, then over paths.
 
-    Only flows of the class `name` that both schemes completed count. Without such flows the result is None.
+    Only flows of the class `name` that are complete in both count. Without such flows the result is None.
     """
     ours, theirs = (np.sort(of, order=("seed", "path", "at_s")) for of in (flows, other))
     both = np.isfinite(ours["took_s"]) & np.isfinite(theirs["took_s"]) & of_class(ours, name)
@@ -142,18 +145,19 @@ def time_over(traffics: Traffics, flows: FlowTable, other: FlowTable, name: str 
 
 @dataclass(frozen=True, slots=True)
 class ReplayWindow:
-    """The learner in some visits of each path: means over replays, with the 2.5 and 97.5 % quantiles.
+    """The learner's figures for a span of visits of each path: mean over replays, and the 2.5 and 97.5 %
+    quantiles.
 
-    Rewards are relative to the decision's own reward.
+    Rewards are relative to the reward of the daemon's own decision, which is made without the learner.
     """
 
     first: int
     last: int
     reward: tuple[float, float, float]
     best: float
-    """The reward of the best scheme of each path, by the visits from which the replays draw."""
+    """The reward of the best scheme of each path, in the visits from which the replays draw."""
     closed: tuple[float, float, float]
-    """The share of the log gap between the decision and the best scheme that the learner closes."""
+    """The share of the log gap between the daemon's decision and the best scheme that the learner closes."""
     regret: tuple[float, float, float]
     """The gap between the learner's reward and the best scheme's, as a share of the best scheme's."""
     trials: float
@@ -162,12 +166,14 @@ class ReplayWindow:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySummary:
-    """Replays of the learner on the visits of the runs."""
+    """Replays of the learner from flow to flow on the visits of the runs."""
 
     visits: Mapping[str, Mapping[str, int]]
-    """Visits of the runs, by path and scheme."""
+    """Number of visits of the runs, by path and scheme."""
     paths: tuple[str, ...]
-    """Number of paths with `LEAST_VISITS` visits of each scheme. The replays draw from these paths alone."""
+    """Names of the paths with `LEAST_VISITS` visits of each scheme. The replays draw from
+    these paths alone.
+    """
     windows: list[ReplayWindow]
     ledger_max: float
     worst_path_max: float
@@ -176,7 +182,9 @@ class ReplaySummary:
 def replays(
     traffics: Traffics, decision: str, arms: Sequence[str], *, visits: int, seeds: int
 ) -> ReplaySummary | None:
-    """Replay the learner among `decision` and `arms`; None where no path has enough visits."""
+    """Replay the learner, which chooses between the scheme `decision` and the `arms`; None if no path has
+    enough visits.
+    """
     table, order = traffics.visits, [decision, *arms]
     numbers = {name: number for number, name in enumerate(table.names)}
     replayed: list[str] = []
@@ -227,8 +235,8 @@ def _interval(values: Floats) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class SchemeFigures:
-    """A scheme over all paths, on the seeds that count. Ratios are to the reference scheme; an unknown one is
-    None.
+    """A scheme's figures over all paths, without the seeds by which the oracle chose. Ratios are to the
+    reference scheme; an unknown ratio is None.
     """
 
     flows: int
@@ -242,18 +250,18 @@ class SchemeFigures:
     retransmits: float
     rtt_ms: float
     value: Mapping[str, float]
-    """Reward as a ratio to the reference's, by path."""
+    """Log of the reward over the reference's, by path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All figures of the command."""
+    """All figures of the command `ltp-eval traffic`."""
 
     traffics: Traffics
     reference: str
     """The scheme with which the others are compared."""
     scored: tuple[int, ...]
-    """Seeds of the figures."""
+    """Seeds from which the figures come."""
     chosen: tuple[int, ...]
     """Seeds by which the oracle chose; empty without an oracle."""
     oracle: Mapping[str, str]
@@ -281,10 +289,10 @@ def figures(
     visits: int,
     replay_seeds: int,
 ) -> Figures:
-    """Compare the schemes.
+    """Compare the schemes with the scheme `reference`.
 
     With two seeds or more, the oracle chooses among `arms` by the first half of the seeds. Then the figures
-    are of the other half. The replay draws from the visits of all seeds.
+    come from the other half. The replay draws from the visits of all seeds.
     """
     half = len(seeds) // 2 if arms else 0
     chosen, scored = tuple(seeds[:half]), tuple(seeds[half:])

@@ -98,7 +98,7 @@ def number(value: float, unit: str = "") -> str:
 
 
 def draw_traffic(path: Path, figures: Figures) -> None:
-    """Draw completion times by class and rewards by path, both over the reference's."""
+    """Draw completion times by class and rewards by path, both relative to the reference scheme's."""
     schemes = list(figures.schemes)
     by_size = [
         Bar(name, scheme, mean.value)

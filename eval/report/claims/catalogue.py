@@ -31,7 +31,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
 
 
 def find_claims(names: Sequence[str], schemes: Sequence[str] = ()) -> list[Claim]:
-    """Return the claims of these names, or all; with `schemes`, only the claims about these.
+    """Return the claims with these names, or all claims without names. With `schemes`, return only those that
+    judge one of these schemes.
 
     Raises:
         ConfigError: no claim has such a name, or none of the claims judges such a scheme.

@@ -24,7 +24,9 @@ from ltp_switcher.figures import Figure, Target
 RECORD: Final = REPOSITORY / "docs" / "claims.json"
 _DECIMALS: Final = 6
 _EXPANDED: Final = 3
-"""Number of levels down to which each part has a line of its own. A figure has one line."""
+"""Number of levels of the JSON text on which each part has a line of its own. Deeper parts, such as the
+fields of a figure, share a line.
+"""
 
 
 class Terms(StrEnum):
@@ -39,7 +41,7 @@ class Terms(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The meaning of a figure for the claim."""
+    """The result of comparing a figure with its target."""
 
     MET = "met"
     NARROWER = "reached, narrower"
@@ -94,7 +96,7 @@ class Measured(_Part):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The unique key of the figure among the figures of a claim."""
+        """The scheme and the measured quantity. No other figure of the claim has the same pair."""
         return self.scheme, Figure(self.scheme, self.figure, math.nan).quantity
 
 
@@ -107,7 +109,7 @@ class Judged(Measured):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
-        """The meaning of the figure for the claim."""
+        """The result of comparing the figure with its target."""
         if self.value is None:
             return Verdict.UNKNOWN
         return _REACHED[self.terms] if self.target.met(self.value) else Verdict.MISSED
@@ -117,7 +119,8 @@ class Row(_Part):
     """The paper's experiment, this project's experiment, their difference, and the figures.
 
     `command` makes the figures again; `claim` is None if the command is not `ltp-eval claims`. `picture`
-    names the gaps of the claim's picture; a full run draws the picture anew.
+    names the parts that the claim's picture lacks. It is empty after a full run, which draws the picture
+    anew.
     """
 
     claim: str | None
@@ -167,7 +170,8 @@ class Record(_Part):
         """Return the record with new figures for these claims.
 
         Raises:
-            ArtifactError: a judged figure has no row, so its paper's experiment is not described.
+            ArtifactError: the record has no row for a judged figure, so the paper's experiment is not
+                described.
         """
         rows, baselines = self.rows, self.baselines
         for one in reached:

@@ -12,7 +12,7 @@ from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
 
 def bundled(name: str, *, duration_s: float | None = None) -> Scenario:
-    """Load `scenarios/claims/<name>.toml`. If the run is shortened, all its flows end with it.
+    """Load `scenarios/claims/<name>.toml`. With `duration_s`, all its times are scaled to this duration.
 
     Raises:
         ConfigError: there is no such file, or it is not valid.
@@ -37,7 +37,9 @@ def with_link(scenario: Scenario, **changes: float | None) -> Scenario:
 
 
 def swept(scenario: Scenario, factors: Mapping[str, tuple[float, ...]]) -> Paths:
-    """Return the scenario with one property of its link changed at a time, by "property value"."""
+    """Return the scenario several times, each with another value of one property of its link. The keys are
+    "property value".
+    """
     return {
         f"{factor} {value:g}": with_link(scenario, **{factor: value})
         for factor, values in factors.items()

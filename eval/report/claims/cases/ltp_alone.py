@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP alone (LTP §7.3.1, Fig. 8), on a reference link and on links that differ from it in one property
-each.
+"""LTP as the only flow (LTP §7.3.1, Fig. 8), on a reference link and on links that differ from it in one
+property each.
 """
 
 from __future__ import annotations

@@ -34,13 +34,14 @@ ESTIMATORS: Final[Mapping[str, Callable[[], Estimator]]] = {
 }
 """The estimators to judge, keyed by the ending of their figures' names."""
 KNOWN_OVER_S: Final = (1.0, 3.0)
-"""Times in seconds over which an imagined estimator knows a rate's mean. The width that it still needs is due
-to the rate's swings."""
+"""Times in seconds over which an ideal estimator would know a rate's mean. Its intervals still have the width
+of the rate's swings.
+"""
 
 
 def trace(outcome: RunResult) -> Trace:
-    """Make a trace from a run's counters at bottleneck and senders, in the lab's bins of 0.1 s, which is the
-    paper's interval.
+    """Return a run's counters at the bottleneck and the senders as input for an estimator. The lab's bins of
+    0.1 s are the paper's interval.
     """
     series = outcome.series
     bins = max(len(flow.t_s) for flow in series)

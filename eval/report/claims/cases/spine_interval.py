@@ -19,9 +19,7 @@ _JUDGED_AT: Final = "interval_ms 200"
 
 
 def generator_interval_s(outcome: RunResult) -> float:
-    """Return the mean time in seconds between two runs of the policy generator, counted by the controls that
-    they send.
-    """
+    """Return the mean time in seconds between two controls that Spine's policy generator sends."""
     return over(outcome.job.scenario.duration_s, int(outcome.guest()["learned"]["spine"]["controls"]))
 
 
