@@ -18,7 +18,10 @@ _BASE: Final = "# base timestamp: "
 
 @dataclass(frozen=True, slots=True)
 class LinkLog:
-    """A run's packets at the link, and the queue at the end of each bin, shape (bins,), to one packet."""
+    """Numbers of packets of a run at the link, and the queue at the end of each bin, shape (bins,).
+
+    The queue may be wrong by one packet.
+    """
 
     arrived_pkts: int
     left_pkts: int
@@ -27,17 +30,17 @@ class LinkLog:
 
 
 def read_link_log(lines: Iterable[str], *, queue_pkts: int, lead_ms: int, bins: int) -> LinkLog:
-    """Follow the queue through the log.
+    """Compute the queue over time from mm-link's log.
 
-    The log shows packets that arrive (`+`) and leave (`-`), but no drops. So a packet that finds `queue_pkts`
-    packets is taken as dropped. mm-link may keep it, when the packet in service has left the queue in part.
-    At the end, all that has not left was dropped.
+    The log shows packets that arrive (`+`) and leave (`-`), but no drops. So a packet that meets a queue of
+    `queue_pkts` packets counts as dropped. mm-link may keep such a packet if a part of the packet in service
+    has left. The total of dropped packets is exact: a packet that has not left at the end was dropped.
 
     Args:
         lines: the log.
-        queue_pkts: the queue's length.
-        lead_ms: the scenario begins so long after the link's start.
-        bins: number of bins of `BIN_S` from there on.
+        queue_pkts: length of the queue in packets.
+        lead_ms: time from the link's start to the scenario's begin.
+        bins: number of bins of `BIN_S` from the scenario's begin on.
 
     Raises:
         ArtifactError: the lines are no log of mm-link.

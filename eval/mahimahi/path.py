@@ -22,8 +22,9 @@ DRAIN_MS: Final = 10_000
 """Time in ms for which the link goes on after the scenario's end, while the last data arrive."""
 LEAD_MS: Final = 4_000
 LEAD_PER_SHELL_MS: Final = 1_000
-"""Time in ms, for each shell, by which the link starts before the flows. The link's clock starts with its
-shell, and further shells take time to start."""
+"""Time in ms that each shell adds to the time between the link's start and the flows' start. The link's clock
+starts with its own shell, and further shells take time to start.
+"""
 _RETURN_PER_MS: Final = 10
 """Delivery opportunities a millisecond on the way back: more than the acknowledgements of any link need."""
 _ELSEWHERE: Final = "only with --engine lab: mahimahi has"
@@ -33,9 +34,9 @@ _ELSEWHERE: Final = "only with --engine lab: mahimahi has"
 class ShellPath:
     """The arguments of mahimahi's shells for a run.
 
-    `up_ms` is the trace of the data's direction, shape (opportunities,), ms since the link's start. The
-    scenario begins `lead_ms` after it. `delays_ms` are one way, one for each RTT; `delay_of` gives for
-    each flow its index there. `loss` is a share, 0..1.
+    `up_ms` is the trace of the data's direction, shape (opportunities,), in ms since the link's start. The
+    scenario begins `lead_ms` after the link's start. `delays_ms` has the one-way delay of each different RTT.
+    `delay_of` has each flow's index into `delays_ms`. `loss` is a share, 0..1.
     """
 
     up_ms: Ints
@@ -50,7 +51,7 @@ class ShellPath:
         return "\n".join([*map(str, self.up_ms.tolist()), ""])
 
     def down_trace(self) -> str:
-        """Return the trace of the way back, which holds nothing up for longer than a millisecond."""
+        """Return the trace of the way back, on which no packet waits longer than a millisecond."""
         return "1\n" * _RETURN_PER_MS
 
 

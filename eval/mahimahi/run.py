@@ -66,9 +66,9 @@ def as_emulated(scenario: Scenario) -> Scenario:
 
 
 def emulation_fingerprint(scenario: Scenario, *, seed: int) -> str:
-    """Return a hash of the scenario, its trace's content, the seed, the kernel, and the programs.
+    """Return the hash under which a run is kept.
 
-    A run is kept under it.
+    It covers the scenario, its trace's content, the seed, the kernel, and the programs.
     """
     trace = link_trace(scenario)
     parts = [
@@ -86,12 +86,13 @@ def run_emulated(
 
     Args:
         scenario: the link and the flows.
-        seed: draws the flows' start times. Nothing else repeats: losses and the machine's load do not.
-        on_progress: gets the state of the first flow, every 0.5 seconds.
+        seed: seed of the flows' start times. Losses and the machine's load differ between runs with the same
+            seed.
+        on_progress: function that takes the state of the first flow, every 0.5 seconds.
 
     Raises:
         EmulationError: something is missing here, or a shell failed.
-        LabError: bytes received are not those sent.
+        LabError: the received bytes differ from the sent ones.
     """
     path, folder = shell_path(scenario), programs()
     started = time.monotonic()
@@ -168,9 +169,13 @@ def _default_arm_kept() -> Iterator[None]:
 
 
 def most_lost(arrived_pkts: int, loss: float) -> float:
-    """Return the most packets that random losses of this share explain, given the number that arrive.
+    """Return the largest number of lost packets that random loss can explain.
 
-    It is the mean plus four standard deviations and one packet in a thousand.
+    It is the mean, plus four standard deviations, plus one in a thousand of the packets that arrived.
+
+    Args:
+        arrived_pkts: number of packets that arrived.
+        loss: random loss, as a share of all packets.
     """
     mean = arrived_pkts * loss / (1 - loss)
     return mean + 4 * math.sqrt(mean) + arrived_pkts / 1000

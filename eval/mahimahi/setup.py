@@ -41,12 +41,12 @@ _COMMANDS: Final = {
     "unshare": "apt-get install util-linux",
 }
 _NAT: Final = ("-t", "nat", "-A", "POSTROUTING", "-j", "MASQUERADE", "-m", "connmark", "--mark", "1")
-"""Rule of iptables like the ones that the shells set."""
+"""Rule of iptables that is like those of mahimahi's shells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A thing that is not as a run needs it, and the command that mends it."""
+    """A fault of this machine that keeps mahimahi from running, and the command that mends it."""
 
     what: str
     remedy: str

@@ -27,9 +27,9 @@ def run_batch(
 ) -> list[RunResult]:
     """Make the runs, show the progress on `console`, and return the outcomes in the order of `jobs`.
 
-    `executor`, this machine by default, makes the runs; it is entered here. The first error or an interrupt
-    stops all runs. Finished runs stay in the cache. `on_done` takes each finished run, in the caller's
-    thread.
+    `executor` makes the runs, by default on this machine. This function uses it as a context manager. The
+    first error or an interrupt stops all runs. Finished runs stay in the cache. `on_done` takes each finished
+    run, in the caller's thread.
 
     Raises:
         LabError, ConfigError, EmulationError, ArtifactError: a run failed; see `run_job`.

@@ -3,10 +3,10 @@
 
 Every path is one run of a single flow whose arm is drawn anew every 20 to 160 steps (policy "dwell-random").
 The daemon itself records the run. A path's pool is bbr, vegas and three other arms. If all 11 arms ran in
-turn, the queue would be full on every path, and the data would lack the states in which careful arms live.
-Paths are drawn from the paper's ranges (Mutant §6.1: 12-96 Mbit/s, 10-120 ms, 1-20 BDP). A third of them lose
-packets at random, and half of them change under the flow. A collection that was interrupted continues where
-it stopped.
+turn, the queue would be full on every path. Then the data would lack the short queues that careful arms, such
+as vegas, keep. Paths are drawn from the paper's ranges (Mutant §6.1: 12-96 Mbit/s, 10-120 ms, 1-20 BDP). A
+third of them lose packets at random, and half of them change under the flow. A collection that was
+interrupted continues where it stopped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
 from ltp_switcher.files import write_atomically
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
-"""Number of paths in each split. The first split fits the encoder, the second stops the fit, and the third
-judges it."""
+"""Number of paths in each split. The encoder is fitted to the first split. The second split tells when to
+stop, and the third one judges the encoder.
+"""
 
 CAREFUL: Final = ("bbr", "vegas")
 OTHERS: Final = ("cubic", "westwood", "hybla", "htcp", "veno", "yeah", "bic", "highspeed", "illinois")

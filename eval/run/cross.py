@@ -28,7 +28,9 @@ from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.run.requests import KB
 
 _SHORT_STREAM, _ON_OFF_STREAM = 1, 2
-"""Streams of random numbers, beside the other draws of a run's seed."""
+"""Numbers of the random streams for downloads and on-off packets. They keep these draws apart from all others
+of a seed.
+"""
 CROSS_KEYS: Final = ("short", "on_off")
 
 

@@ -28,7 +28,8 @@ def parse_table(document: Mapping[str, object]) -> Settings:
     """Return the settings in tables that have the form of the daemon's configuration file.
 
     Raises:
-        ConfigError: it names the key, its value and the allowed values.
+        ConfigError: a key or a value is not allowed. The message has the key, its value and the allowed
+            values.
     """
     return _checked(flatten(document))
 
@@ -37,7 +38,8 @@ def parse_assignments(texts: Sequence[str]) -> Settings:
     """Return the settings in texts `section.key=value`, in which commas separate the items of lists.
 
     Raises:
-        ConfigError: as `parse_table`.
+        ConfigError: a key or a value is not allowed. The message has the key, its value and the allowed
+            values.
     """
     return _checked(dict(parse_assignment(text) for text in texts))
 

@@ -45,7 +45,7 @@ class Executor(Protocol):
         """Leave it."""
 
     def make(self, job: Job, on_begin: Callable[[], None], on_sample: Callable[[Sample], None]) -> RunFiles:
-        """Make a run; raises as `Job.make`, and `ClusterError`."""
+        """Make a run. Raises the errors of `Job.make`, and `ClusterError`."""
 
     def stop(self) -> None:
         """Give up the runs under way."""
@@ -64,7 +64,7 @@ class Here:
         pass
 
     def make(self, job: Job, on_begin: Callable[[], None], on_sample: Callable[[Sample], None]) -> RunFiles:
-        """See `Executor`."""
+        """Make a run on this machine; see `Executor.make`."""
         on_begin()
         return job.make(on_sample)
 
@@ -78,12 +78,12 @@ class OnCluster:
     waiting = WAITING_MAX
 
     def __init__(self, address: str) -> None:
-        """Take the scheduler's address; raises as `Cluster`."""
+        """Take the scheduler's address. Raises the errors of `Cluster`."""
         self._cluster = Cluster(address)
 
     @property
     def parallel(self) -> int:
-        """See `Executor`."""
+        """Number of runs that the workers make side by side."""
         return self._cluster.slots
 
     def __enter__(self) -> OnCluster:
@@ -97,16 +97,17 @@ class OnCluster:
         self._cluster.__exit__(kind, error, trace)
 
     def make(self, job: Job, on_begin: Callable[[], None], on_sample: Callable[[Sample], None]) -> RunFiles:
-        """See `Executor`."""
+        """Make a run on a worker; see `Executor.make`."""
         return self._cluster.make(job, on_begin, on_sample)
 
     def stop(self) -> None:
-        """See `Executor`."""
+        """Give up the runs under way on the workers."""
         self._cluster.stop()
 
 
 def executor_of(jobs: int, cluster: str | None) -> Executor:
-    """Return a cluster's executor if an address is given, and else this machine's with `jobs` labs.
+    """Return an executor for the cluster whose scheduler has the address `cluster`. Without an address,
+    return one that runs `jobs` labs on this machine.
 
     Raises the errors of `Cluster`.
     """

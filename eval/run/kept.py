@@ -49,7 +49,7 @@ def write(place: str, fingerprint: str, files: Mapping[str, bytes], made: Mappin
     Args:
         place: `<set>/<path>/<scheme>-<seed>-<kernel>`.
         fingerprint: fingerprint of the run.
-        files: by name.
+        files: content of the run's files by name.
         made: the command and the revision that made them.
 
     Raises:

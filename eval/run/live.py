@@ -30,7 +30,7 @@ _LINE_EVERY: Final = 0.125
 class Sample:
     """The state of a run's first flow, `t_s` virtual seconds after the run's start. Unknown values are NaN.
 
-    `arm` holds the flow at this moment; `reward` is Eq. 1 over the sample's own interval.
+    `arm` is the flow's arm at this moment. `reward` is Mutant's Eq. 1 over the time since the sample before.
     """
 
     t_s: float

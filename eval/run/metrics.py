@@ -89,7 +89,9 @@ def histogram_quantile(upper_edges: ArrayLike, counts: ArrayLike, quantile: floa
 
 
 def arm_share(arms: Sequence[str]) -> dict[str, float]:
-    """Return the fraction of the bins that each arm held, the largest first. The fractions sum to 1."""
+    """Return, for each arm, the fraction of the bins in which the flow ran the arm, the largest first. The
+    fractions sum to 1.
+    """
     return {
         arm: n / len(arms) for arm, n in sorted(Counter(arms).items(), key=lambda item: (-item[1], item[0]))
     }

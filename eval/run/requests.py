@@ -11,12 +11,12 @@
 
 A download is one file over a connection of its own. A page is a document and, once that is there, 12 objects
 over up to 6 connections, the document's among them. Connections are kept until the page is whole. The files
-of the kind "kept" come one after the other over one connection that is kept for good. One that is due earlier
-waits, and its time counts from when it was due.
+of the kind "kept" come one after the other over one connection that stays open. A file that is due while
+another one is under way waits, and its time counts from the moment at which it was due.
 
 The kind "video" is a player with such a connection. It has other keys in place of the rate and the sizes:
 
-    chunk_s = 4.0             # optional, default 4; of video in a file
+    chunk_s = 4.0             # optional, default 4; seconds of video in a file
     buffer_s = 20.0           # optional, default 20; the player asks for no more than it has room for
     bitrates_mbps = [1.0, 2.5, 5.0, 8.0]    # 1 to 16, each larger than the one before
 
@@ -56,8 +56,8 @@ KB: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of request: number of files beside the first, largest number of connections, and default
-    sizes.
+    """A kind of request. `objects` is the number of files after the first one, `connections` is the largest
+    number of connections, and the sizes are the kind's defaults.
     """
 
     objects: int
@@ -74,7 +74,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     TRAFFIC: Kind(objects=0, connections=1, smallest_kb=0.001, largest_kb=LARGEST_BYTES / KB),
 }
 _OWN_KEYS: Final[Mapping[str, tuple[str, ...]]] = {VIDEO: _VIDEO_KEYS, TRAFFIC: _TRAFFIC_KEYS}
-"""Kinds with keys in place of the rate and the sizes."""
+"""Keys of the kinds that have other keys in place of the rate and the sizes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,13 +47,13 @@ REQUEST_FILES: Final = ("requests.csv", "requests.json")
 HOST_FILES: Final = ("timeseries.csv", "flows.json", "host.json")
 """Raw files of a run through mahimahi."""
 RECORD: Final = "run.json"
-"""The run's inputs, the kernel's full name, and the times that it took."""
+"""File with the run's inputs, the kernel's full name, and the times that the run took."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to make. `scenario` has the schemes. `kernel` is the lab's kernel series; mahimahi uses the
-    host's kernel.
+    """One run to make. The scenario names the schemes. `engine` is "lab" or "mahimahi". `kernel` is the lab's
+    kernel series; mahimahi uses the host's kernel.
 
     `daemon` says where the lab runs the daemon, for schemes that need one; see `Place`.
     """
@@ -150,7 +150,7 @@ class RunResult:
         return read_totals((self.folder / "flows.json").read_text())
 
     def kept_files(self) -> dict[str, bytes]:
-        """Read the run's files in the form that `kept` takes."""
+        """Read the run's files in the form that `kept.write` takes."""
         return {name: (self.folder / name).read_bytes() for name in (*self.job.raw_files, RECORD)}
 
     def export(self, out: Path) -> None:
@@ -164,7 +164,7 @@ class RunResult:
 def run_job(job: Job, *, use_cache: bool, make: Callable[[Job], RunFiles] | None = None) -> RunResult:
     """Make a run, or take its results from the cache; a new result is always kept there.
 
-    `make` makes the run; the default is `Job.make`.
+    `make` is the function that makes the run, by default `Job.make`.
 
     Raises:
         ConfigError: the scenario cannot run.

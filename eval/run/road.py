@@ -97,7 +97,7 @@ class BurstLoss:
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """A bottleneck on the way back."""
+    """A bottleneck on the way back. The module's text describes the fields."""
 
     rate_mbps: float
     buffer_pkts: int = 100
@@ -107,7 +107,7 @@ class Back:
 
 @dataclass(frozen=True, slots=True)
 class Road:
-    """All effects of the module's text on one link."""
+    """The effects of real paths on one link. The module's text describes them."""
 
     walk: Walk | None = None
     handovers: tuple[Handover, ...] = ()

@@ -210,7 +210,8 @@ class Flow:
 class Scenario:
     """One experiment, without seed and kernel.
 
-    `paths` are several paths, or none where `link` is the only one; `link` is the first one's in any case.
+    `paths` has the paths if there are several, and is empty otherwise. `link` is the first or only path's
+    link.
     """
 
     name: str
@@ -246,13 +247,15 @@ class Scenario:
         return self.requests
 
     def with_settings(self, settings: Settings) -> Scenario:
-        """Return the scenario with these settings of the daemon over its own."""
+        """Return the scenario with these settings of the daemon in place of its own values for
+        the same keys.
+        """
         return replace(self, settings=merged(self.settings, settings))
 
     def with_scheme(self, scheme: str, *, every_flow: bool = False) -> Scenario:
-        """Return the scenario with `scheme` on its first flow, or on all.
+        """Return the scenario with `scheme` on its first flow, or on all flows with `every_flow`.
 
-        Where there is a web server, the scheme is the server's, and only `every_flow` changes the flows.
+        If there is a web server, the scheme is the server's, and only `every_flow` changes the flows.
 
         Raises:
             ConfigError: `scheme` is not one that can be run.
@@ -300,7 +303,9 @@ class Scenario:
         return total / (flow.stop_s - flow.start_s)
 
     def canonical(self) -> str:
-        """Return a JSON text for hashing: equal for equal scenarios, with a trace by its name."""
+        """Return a JSON text for hashing. Equal scenarios have equal texts. A trace is in the text by its
+        name.
+        """
         values = asdict(self)
         # Results that are older than these keys are known by a text without the keys.
         if self.requests is None:

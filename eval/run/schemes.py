@@ -20,8 +20,8 @@ KERNEL_ARMS: Final = (
 """The 11 protocols of Mutant's pool (§3.2, Actions), in the order of the netlink ids."""
 
 LEARNED_ARMS: Final = tuple(LEARNED.values())
-"""The learned arms. The flow runs the arm of `mutant` throughout, and the daemon decides by
-the arm's policy.
+"""The learned arms. A flow with such a scheme never leaves the arm, and the daemon sets its rate or window by
+the arm's trained policy.
 """
 
 DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {
@@ -54,14 +54,18 @@ the encoder's training data."""
 VARIANTS: Final[Mapping[str, str]] = {
     variant.name: arm for arm in LEARNED_ARMS for variant in declarations()[arm].variants[1:]
 }
-"""The arm of each variant, for all variants except the first of each arm."""
+"""Variants of learned arms, each with its arm. An arm's first variant is missing, because the arm's own name
+means it.
+"""
 
 NETWORK_AGENT: Final = "127.0.0.1:9481"
-"""Address of the measurement agent of the lab's link. The agent runs if a scheme needs it."""
+"""Address of the agent that measures the lab's link. The agent runs if a scheme needs it."""
 INFORMED: Final[Mapping[str, tuple[str, Settings]]] = {
     "owl-network": ("owl", (("learned.owl_network_urls", (f"http://{NETWORK_AGENT}",)),)),
 }
-"""Schemes of a learned arm with special settings of the daemon: Owl with the network's signals."""
+"""Schemes that run a learned arm with further settings of the daemon. The only one is Owl with the network's
+signals.
+"""
 
 BPFTUNE: Final = "bpftune"
 """The scheme in which Oracle's bpftune chooses. The application sets no protocol, so a flow begins with the
@@ -71,8 +75,8 @@ PINNED_PREFIX: Final = "mutant:"
 """`mutant:<arm>` runs a flow under `mutant` that never leaves the arm."""
 
 MEASURED_PREFIX: Final = "measured:"
-"""`measured:<arm>` runs a flow in the same way, and a program asks for the flow's steps. So the module
-measures the flow.
+"""`measured:<arm>` runs a flow under `mutant` that never leaves the arm, while a program reads the module's
+records of the flow. So the module measures the flow.
 """
 
 SCHEDULE_PREFIX: Final = "schedule:"
@@ -112,7 +116,7 @@ class Scheme:
     rate_mbps: float | None = None
     """Rate in Mbit/s of a flow that sends at a constant rate; None for all other flows."""
     measured: bool = False
-    """Whether a program asks for the flow's steps although no daemon runs."""
+    """Whether a program reads the module's records of the flow although no daemon runs."""
     bpftune: bool = False
     """Whether bpftune runs."""
 

@@ -33,9 +33,9 @@ COLUMNS: Final = (
 class FlowSeries:
     """One flow's bins in order of time: every array has shape (bins,), float64.
 
-    Units are in the names. `t_s` is the bin's start. Counters (`lost_pkts`, `delivered_pkts`,
-    `retrans_pkts`) count within the bin. A value that was not measured in a bin is NaN.
-    `arm` is the protocol that held the flow at the bin's end.
+    Units are in the names. `t_s` is the bin's start. Counters (`lost_pkts`, `delivered_pkts`, `retrans_pkts`)
+    count within the bin. A value that was not measured in a bin is NaN. `arm` is the protocol that the flow
+    ran at the bin's end.
     """
 
     flow: int

@@ -45,8 +45,8 @@ class FlowTotals:
 class FlowSummary:
     """One flow of a run. Means are over the flow's life; units are in the names.
 
-    `loss` is a share 0..1; `reward` the mean of `metrics.rewards` over the 100 ms bins;
-    `arm_share` the fraction of the bins that each protocol held.
+    `loss` is a share 0..1. `reward` is the mean of `metrics.rewards` over the 100 ms bins. `arm_share` has,
+    for each protocol, the fraction of the bins in which the flow ran it.
     """
 
     scheme: str

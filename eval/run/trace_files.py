@@ -58,8 +58,8 @@ def locate_trace(trace: str) -> Path | None:
 
 
 def list_traces(folder: Path) -> tuple[list[RecordedTrace], dict[str, str]]:
-    """Read every trace of a folder, in order of the names. For each other file, return why it
-    is not a trace.
+    """Return the traces of a folder, in order of their names. For each other file, return the reason why it
+    is no trace.
     """
     found, unfit = [], {}
     for path in _files(folder):

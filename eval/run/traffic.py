@@ -8,14 +8,14 @@
     load = 0.25               # optional, default 0.25: mean share of a path's rate that they ask for
 
 Each flow is a download over a connection of its own. Flows come to a path as a Poisson process. Their sizes
-follow web search in M. Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010, Fig. 4, by the points that
-came with the simulator of Y. Li et al., HPCC, SIGCOMM 2019 (`WebSearch_distribution.txt`): straight
-lines between them, and 30 MB at most. It is the traffic of a data center. Servers of the Internet have fewer
-large flows, but each class of sizes has a part of the flows here. Flows to a path below `SLOW_MBPS` have the
-sizes of the distribution's part up to `SLOW_BYTES`.
+follow web search in M. Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010, Fig. 4. The points of this
+distribution came with the simulator of Y. Li et al., HPCC, SIGCOMM 2019 (`WebSearch_distribution.txt`).
+Between the points it is a straight line, and the largest size is 30 MB. It is the traffic of a data center.
+Servers of the Internet have fewer large flows, but each class of sizes has a part of the flows here. The
+flows to a path below `SLOW_MBPS` come from the part of the distribution up to `SLOW_BYTES`.
 
 A path's draws depend on the run's seed and the path's place alone. So every scheme meets the same flows, and
-fewer flows are the beginning of more.
+a shorter list of flows is the beginning of a longer one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LARGEST_BYTES: Final = WEB_SEARCH[-1][0]
 SLOW_MBPS: Final = 3.0
 SLOW_BYTES: Final = 100_000
 _STREAM: Final = 3
-"""Stream of random numbers, beside the other draws of a run's seed; see `cross`."""
+"""Number of the random stream for these flows. It keeps their draws apart from all others of a seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Arrival:
 
 
 def sizes_bytes(shares: ArrayLike, most_bytes: int = LARGEST_BYTES) -> Floats:
-    """Return the flow sizes at these shares, 0 to 1, of the distribution up to `most_bytes`, in the shape of
-    the shares.
+    """Return the size in bytes that each of these shares of the flows, 0 to 1, does not exceed. The
+    distribution ends at `most_bytes`. The result has the shape of `shares`.
     """
     points_bytes, points = np.array(WEB_SEARCH).T
     below = np.interp(most_bytes, points_bytes, points)

@@ -2,9 +2,9 @@
 """The worth of each special case of the rule: the reward without the case relative to the whole rule's, by
 path.
 
-A run in the lab is a function of the daemon's decisions. So the records of a run of the whole rule are played
-to a rule that lacks a case. If all decisions are equal, a run without the case would be equal to the byte,
-and its ratio is 1. Only the other paths are run again.
+A run in the lab is a function of the daemon's decisions. So the daemon's records of a run of the whole rule
+are given to a rule that lacks a case. If this rule decides the same throughout, a run without the case would
+be equal to the byte, and the ratio is 1. Only the other paths are run again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def without(job: Job, case: str) -> Job:
 
 
 def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.uint8]:
-    """Play a recording to a rule.
+    """Give the records of a recording to a rule, and return the rule's decisions.
 
     Args:
         rows: `ROW_DTYPE`, shape (rows,), of flows to one destination prefix.
@@ -83,10 +83,11 @@ def play(rows: npt.NDArray[np.void], settings: RuleSection) -> npt.NDArray[np.ui
 
 
 def told(rows: npt.NDArray[np.void], look_s: float) -> Floats:
-    """Return the rule's numbers about a flow's path after the first seconds of the flow's recording.
+    """Return the numbers that the rule knows about a flow's path after the first seconds of the flow's
+    recording.
 
     Args:
-        rows: as in `play`, of one flow.
+        rows: `ROW_DTYPE`, shape (rows,), of one flow.
         look_s: seconds after the flow's first record.
 
     Returns:
@@ -106,7 +107,9 @@ def told(rows: npt.NDArray[np.void], look_s: float) -> Floats:
 def steps(
     rows: npt.NDArray[np.void], rule: RuleChooser
 ) -> Iterator[tuple[slice, Slots, RecordArray, ArmIds]]:
-    """Play a recording to a rule: the rows of each step, its slots, records, and the arms decided."""
+    """Give the records of a recording to a rule. Yield for each step its rows, the flows' slots, their
+    records, and the arms that the rule chooses.
+    """
     cookies: dict[int, int] = {}
     starts = np.flatnonzero(np.diff(rows["step"], prepend=-1))
     for begin, end in zip(starts, [*starts[1:], len(rows)], strict=True):
@@ -122,7 +125,7 @@ def steps(
 
 
 def acting(rows: npt.NDArray[np.void], cases: Sequence[str] = CASES) -> list[str]:
-    """Return the cases without which the rule's decisions on its own recording change.
+    """Return the cases on which the rule's decisions depend, given the recording of a run of the whole rule.
 
     Args:
         rows: `ROW_DTYPE`, shape (rows,).

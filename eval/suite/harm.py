@@ -25,12 +25,15 @@ class Harm:
     throughput: float
     rtt: float
     own: float | None
-    """Harm that the other flow's protocol does to the throughput of a flow of the same protocol; None without
-    that run."""
+    """Harm to the throughput of the other flow if both flows run the other flow's protocol; None without that
+    run.
+    """
 
 
 def alone(run: Run) -> list[Job]:
-    """Return jobs with each other flow of a run alone on the link; none if the path is not about harm."""
+    """Return jobs in which each flow beside the first one is alone on the link; none if the path is not about
+    harm.
+    """
     job = run.job
     if not run.path.startswith(_BESIDE):
         return []
@@ -63,7 +66,7 @@ def harms(made: Sequence[tuple[Run, RunResult]], by_job: Mapping[Job, RunResult]
 
 
 def table_rows(found: Sequence[Harm]) -> list[tuple[str, ...]]:
-    """A table under `TABLE_HEAD`, with a row for each harm."""
+    """Return the rows of a table under `TABLE_HEAD`, one for each harm."""
     return [
         (
             one.path, one.scheme, f"{one.throughput:.3f}",

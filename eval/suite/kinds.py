@@ -25,7 +25,9 @@ from ltp_switcher.eval.suite.paths import FOLDER, KIND_SETS, Draw, Lines, family
 Use = Literal["tuning", "held-out"]
 LIST: Final = FOLDER / "kinds.toml"
 USED_BY: Final[Mapping[str, Use]] = {"tuning-kinds": "tuning", "held-out": "held-out"}
-"""The use of the kinds in each set: for tuning, or held out."""
+"""The use of the kinds of path in each set: settings are chosen on `tuning` kinds and never on `held-out`
+ones.
+"""
 DURATION_S: Final = 40.0
 PATHS: Final = 2
 """Number of paths of each kind."""
@@ -35,7 +37,7 @@ ACK_BYTES: Final = 52
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of path: its use, a description, and the reason for its half."""
+    """One kind of path: its use, a description, and the reason for this use."""
 
     use: Use
     tells: str
@@ -61,7 +63,9 @@ def kinds() -> Mapping[str, Kind]:
 
 
 def use_of(path: str) -> str:
-    """Return the use of a path's kind by the path's name; empty where its family is none of the kinds."""
+    """Return the use of the kind to which a path belongs by its name; empty if the path's family is not in
+    `kinds.toml`.
+    """
     kind = kinds().get(family(path))
     return kind.use if kind else ""
 

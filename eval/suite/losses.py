@@ -21,24 +21,30 @@ from ltp_switcher.eval.suite.over_time import SETTLE_RTTS, SETTLE_S, START_S, re
 from ltp_switcher.eval.suite.single import SinglePath
 
 CAUSES: Final = ("start", "change", "probe", "aftermath", "wrong arm", "same arm")
-"""Causes of loss, in order: the flow's first seconds; the time that an arm may take after a change of the
-path; stays of an arm that end soon; the time after a switch; an arm that is not the path's best; the best arm
-itself."""
+"""Causes of loss. A bin belongs to the first one that fits.
+
+In order: the flow's first seconds; the time that an arm may take after a change of the path; stays of an arm
+that end soon; the time after a switch; an arm that is not the path's best; the best arm itself.
+"""
 PROBE_S: Final = 3.0
-"""Longest stay of an arm between two other arms, in seconds, that counts as a probe."""
+"""Longest time in seconds for which a flow stays on an arm between two others so that the stay counts as a
+probe.
+"""
 AFTERMATH_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """A scheme on a path with one flow, all seeds together."""
+    """The losses of a scheme on a path with one flow, over all seeds."""
 
     path: str
     best_arm: str
     by_cause: Mapping[str, float]
     """Loss by cause, in the order of `CAUSES`."""
     regret_s: Floats
-    """Reward lost up to the end of each bin, in seconds of the best arm's mean reward: shape (bins,)."""
+    """Reward lost from the start to the end of each bin, divided by the best arm's mean reward: seconds,
+    shape (bins,).
+    """
 
 
 def losses(paths: Mapping[str, SinglePath]) -> dict[str, list[Losses]]:

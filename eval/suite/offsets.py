@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths that play a set's recorded traces from other offsets.
 
-A path with a trace is one piece of the trace, and another piece may be another kind of path. Here each path
-of a set begins at several offsets. All offsets lie in the set's own span of the trace, so the runs of the
-tuning set and of the test set never share a second of it.
+A path with a trace plays one piece of the trace, and another piece may be another kind of path. Here each
+path of a set begins at several offsets. All offsets lie in the set's own span of the trace. So the runs of
+the tuning set and of the test set never share a second of a trace.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.suite.paths import FOLDER, SETS, TRACE, TRACE_HALF_S, trace_begin_s
 
 RUN_S: Final = 30
-"""Length of a run in seconds: half of the usual time, so that the offsets differ."""
+"""Length of a run in seconds. It is half of the usual time, so that there is room for different offsets."""
 COUNT_MAX: Final = int(TRACE_HALF_S) - RUN_S + 1
 """Largest number of offsets of a trace, because offsets are whole seconds."""
 
 
 def draw_offsets(set_name: str, count: int) -> dict[str, str]:
-    """The files of a set's traces at so many offsets each: TOML by path's name, such as `trace-1-065`.
+    """The files of a set's traces at `count` offsets each: TOML by path's name, such as `trace-1-065`.
 
     Args:
         set_name: one of `SETS`.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewards over time: without the start, after a change of the path, and of the best arm at each time."""
+"""Rewards over time: after the start alone, after a change of the path, and under the best arm
+of each time.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,23 @@ from ltp_switcher.eval.suite.single import SinglePath
 from ltp_switcher.measures import loss_rate
 
 START_S: Final = 3.0
-"""Length of a flow's start, in seconds."""
+"""Length in seconds of a flow's start, which some rewards leave out."""
 SETTLE_S: Final = 2.0
 SETTLE_RTTS: Final = 20.0
-"""Number of RTTs after which an arm has settled on a changed path. At least `SETTLE_S` seconds count."""
+"""Number of RTTs that an arm gets to settle after a change of the path, but at least `SETTLE_S` seconds."""
 WINDOW_S: Final = 1.0
-"""Length in seconds of the window over which the mean reward decides whether a flow has recovered."""
+"""Length in seconds of a window. A flow has recovered when its mean reward over a window is high enough."""
 ENOUGH: Final = 0.9
-"""Share of the settled best arm's mean reward with which a flow counts as recovered."""
+"""Share of the settled best arm's mean reward that a flow has to reach to count as recovered."""
 SEGMENT_S: Final = 10.0
 """Least time between two changes of the oracle's arm, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A change of a path, and the time until the flow had recovered: `took_s`, or the whole segment."""
+    """A change of a path, and the time `took_s` until the flow had recovered. If it never recovered, `took_s`
+    is the time to the next change or the end.
+    """
 
     path: str
     at_s: float
@@ -42,14 +46,14 @@ class Recovery:
 
 
 def rewards(series: FlowSeries) -> Floats:
-    """Return the reward of each bin (Eq. 1), shape (bins,)."""
+    """Return the reward of each bin by Mutant's Eq. 1, shape (bins,)."""
     return metrics.rewards(
         series.goodput_mbps, series.rtt_ms, loss_rate(series.lost_pkts, series.delivered_pkts)
     )
 
 
 def without_start(result: RunResult, start_s: float = START_S) -> Summary:
-    """The run's summary with the rewards that its flows earned after their first seconds."""
+    """Return the run's summary, with rewards that leave out each flow's first `start_s` seconds."""
     flows = []
     for flow, seen, series in zip(
         result.job.scenario.flows, result.summary.flows, result.series, strict=True
@@ -62,12 +66,13 @@ def without_start(result: RunResult, start_s: float = START_S) -> Summary:
 def recoveries(
     path: str, scenario: Scenario, scheme: FlowSeries, arms: Mapping[str, Sequence[FlowSeries]]
 ) -> list[Recovery]:
-    """The recoveries of a flow from each change of its path after which an arm has the time to settle.
+    """Return how soon a flow recovered after each change of its path. Changes that leave an arm no time to
+    settle are skipped.
 
     Args:
         path: name of the path.
-        scenario: scenario with the steps.
-        scheme: scheme of the flow that is judged.
+        scenario: scenario with the changes.
+        scheme: series of the flow that is judged.
         arms: series of the arms alone on the same path, by arm, one for each seed.
     """
     states = list(scenario.link.states())
@@ -106,8 +111,8 @@ def oracles(paths: Mapping[str, SinglePath]) -> dict[str, float]:
     """The rewards of an oracle relative to the best arm's, by path.
 
     The oracle knows in advance which arm earns the most in each segment of `SEGMENT_S`, and pays nothing for
-    a switch. Its segments come from the arms' own runs, so each starts with the window and the queue of its
-    own arm. No policy that switches as rarely can count on more.
+    a switch. The reward of a segment comes from a run of its arm alone, so the segment starts with the window
+    and the queue of this arm. A policy that switches as rarely cannot expect more.
     """
     found = {
         name: segment_oracle([[rewards(one) for one in runs] for runs in path.arms.values()])

@@ -64,27 +64,29 @@ class Results:
 
     paths: Sequence[PathScore] = ()
     late: Sequence[PathScore] = ()
-    """Scores of the paths without each flow's first seconds."""
+    """Scores of the paths, with rewards that leave out each flow's first seconds."""
     barren: Sequence[str] = ()
     """The paths on which no arm earned anything. No mean includes them."""
 
     recoveries: Mapping[str, Sequence[Recovery]] = field(default_factory=dict)
-    """Recoveries by scheme."""
+    """Times of recovery after changes of the path, by scheme."""
     oracles: Mapping[str, float] = field(default_factory=dict)
-    """Share of the best arm's reward that the oracle of segments earns, by path with one flow."""
+    """Ratio of the reward of an oracle, which knows the best arm of each segment, to the best arm's, by path
+    with one flow.
+    """
     losses: Mapping[str, Sequence[Losses]] = field(default_factory=dict)
-    """Losses of reward compared with the best arm, by scheme; see `losses`."""
+    """Losses of reward compared with the best arm, by scheme; see the module `losses`."""
     transitions: Sequence[Transition] = ()
-    """Transitions of the schemes that switch once, if such schemes ran."""
+    """Costs of a switch, from the schemes that switch once; empty without such schemes."""
 
     web: Sequence[WebPath] = ()
-    """The paths with requests, which `paths` lacks."""
+    """Scores of the paths with requests. `paths` does not have these."""
     videos: Sequence[VideoPath] = ()
-    """The paths with a video, which `paths` and `web` lack."""
+    """Scores of the paths with a video. `paths` and `web` do not have these."""
     players: Sequence[Player] = ()
-    """Flows of a scheme on the paths on which it has several."""
+    """Scores of all flows of a scheme together, for the paths on which several flows run the scheme."""
     harms: Sequence[Harm] = ()
-    """Harm on the paths with another flow beside."""
+    """Harm to the flow beside, for the paths that have such a flow."""
 
     @property
     def schemes(self) -> list[str]:
@@ -142,7 +144,9 @@ class Results:
 
 
 def oracle_means(results: Results) -> dict[str, Mean]:
-    """Return the oracle's means over all paths and over each kind; empty without paths."""
+    """Return the means of the oracle's rewards relative to the best arm's, over all paths and over each kind;
+    empty without paths.
+    """
     shares = [(path, results.oracles[path.name]) for path in results.paths if path.name in results.oracles]
     return {group: mean for group, mean in grouped(shares).items() if group in KINDS}
 

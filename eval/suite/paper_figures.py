@@ -28,7 +28,7 @@ ENVIRONMENTS: Final = (
 )  # fmt: skip
 """The paths in Mutant's Fig. 4, one from each family."""
 WITHIN: Final = 0.9
-"""A scheme with this share of the best is among the best (the paper's best reward rate)."""
+"""Least share of the best reward with which a scheme is among the best (the paper's best reward rate)."""
 
 
 def paper_figures(
@@ -40,10 +40,10 @@ def paper_figures(
     """Functions that draw the figures for which there are results, by title.
 
     Args:
-        summaries: summaries of all runs with their path.
+        summaries: the name of the path and the summary of each run.
         paths: scores by path.
         oracles: ratio of the oracle's reward to the best arm's, by path.
-        harms: harms on the paths about harm.
+        harms: harms on the paths with another flow beside.
     """
     figures: dict[str, Draw] = {}
     # A scheme with one setting changed has no mark of its own there.

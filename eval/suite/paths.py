@@ -37,12 +37,13 @@ SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
 }
 """Seeds of the runs, by set of paths. A suite with fewer seeds takes the first ones."""
 KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22}
-"""Sets of the kinds in `kinds.toml`, and the seed that draws each; see `kinds`."""
+"""Sets of the kinds of path in `kinds.toml`, and the seed that draws each set; see the module `kinds`."""
 APPLICATIONS: Final = ("tuning-applications", "applications")
-"""Names of the sets of applications that pause: video players, and requests over a kept connection.
+"""Names of the sets with applications that pause: video players, and requests over a kept connection.
 
-The first has links of the tuning set, the second those of the test set. The bitrates of the videos were
-chosen by runs of single arms."""
+The first set has links of the tuning set, and the second one has links of the test set. The bitrates of the
+videos were chosen by runs of single arms.
+"""
 OTHER_SEEDS: Final = (201, 202, 203, 204, 205)
 """Seeds of the runs of a user's own set."""
 
@@ -50,10 +51,10 @@ TRACES: Final = (
     "TMobile-LTE-short.down", "TMobile-LTE-short.up", "TMobile-UMTS-driving.down",
     "Verizon-EVDO-driving.down", "Verizon-LTE-short.down", "Verizon-LTE-short.up",
 )  # fmt: skip
-"""Debian's package mahimahi-traces; see `ltp-eval traces`."""
+"""Names of recorded traces in Debian's package mahimahi-traces; see `ltp-eval traces`."""
 TRACE_HALF_S: Final = 65.0
-"""Length in seconds of a set's own span of a trace. The set's offsets are in this span, and a run begins
-within 60 s after it.
+"""Length in seconds of a set's own span of a trace. A run of 60 s begins within the first 5 s of this span,
+so it ends in the span.
 """
 
 
@@ -172,10 +173,10 @@ SINGLE: Final[Mapping[str, tuple[int, Callable[[Draw], Lines]]]] = {
 
 TRACE: Final = "trace"
 WEB: Final = ("short", "pages")
-"""Families of paths with short flows and web pages. The completion time measures them."""
+"""Families of paths with short flows and web pages. Schemes are compared there by completion time."""
 SEVERAL: Final = ("two", "eight", "beside-cubic", "beside-bbr")
 COMING: Final = 6
-"""Flows of the path on which flows come and go."""
+"""Number of flows on the path on which flows come and go."""
 
 
 def is_held_out(set_name: str) -> bool:

@@ -22,7 +22,9 @@ from ltp_switcher.eval.suite.paths import TRACE
 from ltp_switcher.eval.suite.plan import Run, is_arm
 
 PICTURED: Final = ("rtt-steps-1", "rate-steps-1", "everything-1", "trace-1", "trace-4")
-"""Paths of which the report shows a run over time; of a set without them, the first ones with one flow."""
+"""Paths of which the report shows a run over time. If a set has none of them, its first paths with one flow
+are shown.
+"""
 _SIZE_IN: Final = (9.0, 5.2)
 
 

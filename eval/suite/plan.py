@@ -24,11 +24,11 @@ LATER: Final[Mapping[str, tuple[str, str]]] = {
     KNOWN: ("switcher", "switcher"), "bbr-later": ("switcher", "bbr"), "vegas-later": ("switcher", "vegas"),
     BPFTUNE: (BPFTUNE, BPFTUNE),
 }  # fmt: skip
-"""Schemes on a path that `EARLIER` connections have used before: the scheme of these connections, and the
+"""Schemes for a path that `EARLIER` connections have used before: the scheme of these connections, and the
 later connection's scheme.
 
-An arm that begins later meets the link in the state that the known flow would meet: full, if the link is
-slow.
+`bbr-later` and `vegas-later` run a single arm on the link that the earlier connections leave behind. A slow
+link is still full then. So they can be compared with `known`.
 """
 EARLIER: Final = 10
 EARLIER_S: Final = 2.8
@@ -65,9 +65,7 @@ def is_arm(scheme: str) -> bool:
 
 
 def lasting(scenario: Scenario) -> bool:
-    """Return whether only the kernel's own protocols run, so that the results outlive changes of the
-    daemon.
-    """
+    """Return whether all flows run the kernel's own protocols. Such results outlive changes of the daemon."""
     return {scenario.scheme, *(flow.scheme for flow in scenario.flows)} <= set(KERNEL_ARMS)
 
 
@@ -86,7 +84,7 @@ def plan(
         set_name: name of the set, as in `paths.load`.
         schemes: number of seeds by scheme.
         kernel: series.
-        quick: whether paths are shorter, and fewer in the suite's own sets.
+        quick: whether the paths are shorter. The suite's own sets then have fewer paths, too.
         names: names of the paths; empty for all.
         daemon: place where the lab runs the daemon.
 
@@ -129,7 +127,7 @@ def needed_arms(planned: Sequence[Run]) -> set[str]:
 def comparable(planned: Sequence[Run], made: Sequence[Run]) -> list[Run]:
     """Return the finished runs of the paths on which every one of `needed_arms` has run.
 
-    With fewer arms, the best of them would be a lower bar.
+    The best of fewer arms would be a lower bar.
     """
     needed = needed_arms(planned)
     found: dict[str, set[str]] = {}
@@ -161,9 +159,10 @@ def _may_be_later(scenario: Scenario) -> bool:
 
 
 def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
-    """Return a scenario in which `EARLIER` flows use the path before the one flow of `scenario`.
+    """Return a scenario in which `EARLIER` flows under `earlier` use the path before the one flow of
+    `scenario`, which runs `scheme`.
 
-    The flow starts later, and the link's changes are delayed by the same time.
+    This flow starts later, and the link's changes are delayed by the same time.
     """
     every_s = EARLIER_S + PAUSE_S
     lead_s = round(EARLIER * every_s, 3)
@@ -194,7 +193,7 @@ def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
 
 
 def judged(run: Run, summary: Summary) -> Summary:
-    """Return the summary with only the judged flows, under the name of the run's scheme."""
+    """Return the summary with only the flows that the run's scheme is judged by, under the scheme's name."""
     if run.scheme in LATER:
         return replace(summary, scheme=run.scheme, flows=(replace(summary.flows[-1], scheme=run.scheme),))
     if run.scheme not in CHANGED:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores of the suite: the reward of each scheme relative to the reward of the best arm in hindsight.
 
-The best arm of a path is the arm with the largest mean over its seeds, never the best of single runs: the
-largest of noisy numbers would be a bound that no arm has. Means over paths are geometric. Their intervals
+The best arm of a path is the arm with the largest mean over its seeds, never the best of single runs. The
+largest of noisy numbers would be a bound that no arm reaches. Means over paths are geometric. Their intervals
 come from drawing the paths anew (bootstrap).
 """
 
@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def reward(self) -> float:
-        """Mean over the seeds."""
+        """Mean reward over the seeds."""
         return fmean(self.rewards)
 
 
@@ -86,13 +86,15 @@ class Over:
     scheme: str
     arm: str
     by_path: Mean
-    """The interval comes from drawing the paths anew."""
+    """The mean, with an interval that comes from drawing the paths anew."""
     by_family: Mean
-    """The interval comes from drawing whole families anew, because the paths of a family are alike."""
+    """The mean, with an interval that comes from drawing whole families anew, because the paths of a family
+    are alike.
+    """
 
 
 def score(runs: Iterable[tuple[Run, Summary]]) -> list[PathScore]:
-    """Fold runs into paths, in order of first appearance."""
+    """Return the score of each path from its runs, in order of first appearance."""
     found: dict[tuple[str, str], dict[str, list[Summary]]] = {}
     for run, summary in runs:
         found.setdefault((run.path, run.kind), {}).setdefault(run.scheme, []).append(summary)
@@ -138,8 +140,8 @@ def grouped(shares: Iterable[tuple[PathScore, float]]) -> dict[str, Mean]:
 def over_arms(paths: Sequence[PathScore], scheme: str) -> list[Over]:
     """Compare the scheme with each arm that ran on its paths, in the arms' order of first appearance.
 
-    The scheme is better than an arm if both lower bounds exceed 1. Paths of one kind of trace or one family
-    share their difficulties, so the interval by families is the right one for a new kind of path.
+    The scheme is better than an arm if the lower bounds of both intervals exceed 1. Paths of one family share
+    their difficulties. So the interval by families is the right one for a new kind of path.
     """
     beside: dict[str, list[PathScore]] = {}
     for path in paths:

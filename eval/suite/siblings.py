@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several flows under one scheme, judged together as one player.
 
-The mean of the flows' own rewards is larger the less fair they are, because κ = 2 of Eq. 1 is convex. So the
-player's reward of a second is Eq. 1 of the summed goodput, the mean RTT and the common loss, times Jain's
-index.
+The mean of the flows' own rewards is larger the less fair they are, because the exponent κ = 2 of Mutant's
+Eq. 1 is convex. So the player's reward of a second is Eq. 1 of the summed goodput, the mean RTT and the
+common loss, times Jain's index.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PER_SECOND: Final = round(1.0 / BIN_S)
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """Measures of a scheme's flows on a path, taken together over all seeds."""
+    """Measures of all flows of a scheme on a path together (a player), over all seeds."""
 
     path: str
     scheme: str
@@ -42,7 +42,7 @@ class Player:
 
 
 def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:
-    """Return the players of all runs with several flows that all run the run's scheme.
+    """Return the players of all runs in which several flows run the scheme, and no flow runs another one.
 
     A path on which no player earned anything is left out.
     """
@@ -64,7 +64,7 @@ def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:
 
 
 def player_reward(series: Sequence[FlowSeries]) -> float:
-    """The mean reward of the flows as one player, by second, Mbit/s squared per ms."""
+    """The mean over the seconds of the reward that the flows earn as one player, in Mbit/s squared per ms."""
     seconds = int(max(float(one.t_s[-1]) for one in series) + BIN_S + BIN_S / 2)
     shape = (len(series), seconds * _PER_SECOND)
     goodput_mbps, rtt_ms = np.zeros(shape), np.full(shape, np.nan)
@@ -93,7 +93,7 @@ def player_reward(series: Sequence[FlowSeries]) -> float:
 
 
 def table_rows(found: Sequence[Player]) -> list[tuple[str, ...]]:
-    """A table under `TABLE_HEAD`, with a row for each player."""
+    """Return the rows of a table under `TABLE_HEAD`, one for each player."""
     return [
         (one.path, one.scheme, f"{one.reward:.2f}", f"{one.share:.3f}", f"{one.jain:.3f}") for one in found
     ]

@@ -43,7 +43,7 @@ CHANGED: Final[Mapping[str, tuple[str, Settings]]] = {
         for name, (before, after) in TRANSITIONS.items()
     },
 }
-"""A scheme and the settings that it changes, by name."""
+"""Schemes that change settings of another scheme: the other scheme, and the settings, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Study:
 
 
 _SIX: Final = ("low-capacity-1", "lossy-1", "slow-1", "step-1", "trace-1", "trace-4")
-"""Six network environments, as the paper has them; slow ones, because the lab runs them fast."""
+"""Paths of six network environments, as in the paper. They are slow, because the lab runs slow paths fast."""
 _ARMS: Final = ("bbr", "vegas", "cubic")
 STUDIES: Final[Mapping[str, Study]] = {
     "ablations": Study(

@@ -23,12 +23,12 @@ from ltp_switcher.eval.suite.paths import FOLDER
 Set = Literal["tuning", "held-out"]
 SETS: Final[tuple[Set, ...]] = get_args(Set)
 SEEDS: Final[Mapping[Set, tuple[int, ...]]] = {"tuning": (1, 2), "held-out": (301, 302)}
-"""Seeds of the runs if the command gives none."""
+"""Seeds of the runs if the command names none."""
 LIST: Final = FOLDER / "traffic.toml"
 
 
 def paths_of(set_name: Set) -> list[Path]:
-    """The paths of a set, in order. Raises `ConfigError` where a file breaks a rule."""
+    """The paths of a set, in order. Raises `ConfigError` if a file breaks a rule."""
     document = toml_file.read(LIST, "list of paths")
     names = Table("", document, SETS).table(set_name, ("paths",)).texts("paths")
     scenarios = [load_scenario(FOLDER / f"{name}.toml") for name in names]
@@ -36,8 +36,8 @@ def paths_of(set_name: Set) -> list[Path]:
 
 
 def chosen(set_name: Set, wanted: Sequence[str]) -> list[Path]:
-    """Return paths of a set by their names, or the first n paths if one number n is given; all paths if
-    empty.
+    """Return the paths of a set that are wanted: names, or one number n for the first n paths. If `wanted` is
+    empty, return all.
 
     Raises:
         ConfigError: there is no such path.
@@ -57,7 +57,7 @@ def chosen(set_name: Set, wanted: Sequence[str]) -> list[Path]:
 
 
 def scenario_of(set_name: Set, paths: Sequence[Path], traffic: Traffic, scheme: str, seed: int) -> Scenario:
-    """The scenario of a run of this seed. It ends when each path has had its last flow.
+    """The scenario of a run of this seed. It ends a second after the last flow of all paths comes.
 
     Raises:
         ConfigError: a trace is missing, or the flows come too slowly.

@@ -19,8 +19,8 @@ from ltp_switcher.eval.suite.studies import SWITCH_S, TRANSITIONS
 WINDOW_S: Final = 10.0
 """Time in seconds after the switch over which the cost is counted."""
 LEAST: Final = 0.05
-"""Least ratio of the second arm's reward to the first arm's with which the cost counts, because no flow
-switches to a worse arm.
+"""Least ratio of the second arm's reward to the first arm's with which a switch counts. No flow would switch
+to an arm that earns less.
 """
 TABLE_HEAD: Final = ("switch", "paths", "cost, s", "quartiles, s", "worst path", "its cost, s")
 
@@ -59,8 +59,8 @@ def transitions(paths: Mapping[str, SinglePath]) -> list[Transition]:
 
 
 def cost_s(switched: FlowSeries, before: FlowSeries, after: FlowSeries) -> float | None:
-    """Return the cost of a switch in seconds; None if the second arm earns next to nothing, with or without a
-    switch.
+    """Return the cost of a switch in seconds of the second arm's reward. It is None if this arm earns next to
+    nothing even without a switch.
 
     Args:
         switched: series of the flow that changes its arm at `SWITCH_S`.
@@ -75,7 +75,7 @@ def cost_s(switched: FlowSeries, before: FlowSeries, after: FlowSeries) -> float
 
 
 def table_rows(found: Sequence[Transition]) -> list[tuple[str, ...]]:
-    """A table under `TABLE_HEAD`, with a row for each switch."""
+    """Return the rows of a table under `TABLE_HEAD`, one for each switch."""
     rows: list[tuple[str, ...]] = []
     for one in found:
         low, median, high = one.quartiles_s

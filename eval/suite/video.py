@@ -38,14 +38,14 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class VideoPath:
-    """A path with a video: its largest bitrate, and how it played by scheme."""
+    """A path with a video: the largest bitrate of the video, and its course under each scheme."""
 
     name: str
     largest_mbps: float
     played: Mapping[str, Played]
 
     def quality_mbps(self, scheme: str) -> float:
-        """Return the quality that the module's text defines, in Mbit/s."""
+        """Return the quality of the video under a scheme in Mbit/s, as the module's text defines it."""
         of = self.played[scheme]
         return (1.0 - of.rebuffer_share) * of.mean_mbps - of.rebuffer_share * self.largest_mbps
 
@@ -66,7 +66,7 @@ class VideoPath:
 
 
 def video_paths(made: Iterable[tuple[Run, RunResult]]) -> list[VideoPath]:
-    """Fold the runs with a video into paths, in order of first appearance; other runs are left out."""
+    """Return the score of each path with a video, in order of first appearance; other runs are left out."""
     largest_mbps: dict[str, float] = {}
     found: dict[str, dict[str, list[VideoSummary]]] = {}
     for run, outcome in made:

@@ -24,7 +24,7 @@ QUANTILES: Final = ("p50_s", "p95_s")
 
 @dataclass(frozen=True, slots=True)
 class WebCell:
-    """A scheme on a path with requests. The numbers are means over the seeds; NaN if there is none."""
+    """A scheme on a path with requests. The numbers are means over the seeds; NaN without a number."""
 
     runs: Mapping[int, Completions]
     """The requests' completion times by seed."""
@@ -69,8 +69,8 @@ class WebPath:
         return ours.value(quantile, seeds) / theirs.value(quantile, seeds)
 
     def paired(self, scheme: str, other: str) -> float:
-        """Return the ratio of the scheme's completion time to the other scheme's: the geometric mean over the
-        requests that both completed.
+        """Return the scheme's completion time over the other scheme's for the same request. It is the
+        geometric mean over the requests that both completed.
         """
         ours, theirs = self.cells[scheme].runs, self.cells[other].runs
         logs = [np.log(ours[seed].took_s / theirs[seed].took_s) for seed in ours.keys() & theirs.keys()]
@@ -97,9 +97,9 @@ class WebPath:
 
 
 def web_paths(made: Iterable[tuple[Run, RunResult]]) -> list[WebPath]:
-    """Fold the runs with requests into paths, in order of first appearance.
+    """Return the score of each path with requests, in order of first appearance.
 
-    Runs without requests are left out, and so are videos, which are judged by how they play.
+    Runs without requests are left out. So are videos, which are judged by how they play.
     """
     found: dict[str, dict[str, dict[int, RunResult]]] = {}
     for run, outcome in made:

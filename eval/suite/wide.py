@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of one flow drawn from wide ranges, in any number. Their runs are data on which arm suits which path.
+"""Paths of one flow drawn from wide ranges, in any number. Their runs show which arm suits which path.
 
 The families of `paths` are narrow, and few. Here every path differs: 1 to 150 Mbit/s, 2 to 300 ms, 0.1 to 20
 bandwidth-delay products of buffer. A path may be static, lossy, policed, behind fq_codel or before a client
 whose ACKs wait. In other paths the rate, the RTT or the losses change, or a recorded trace gives the rate.
-The first n paths of a seed are the same for any count.
+The first n paths of a seed are the same, however many paths are drawn.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ JITTER_MS: Final = (2.0, 40.0)
 STEP_FACTOR: Final = (1.5, 5.0)
 """Range of the factor by which rate or RTT changes, up or down."""
 BUFFER_PKTS: Final = (5, 4000)
-"""Least and largest buffer in packets. A shorter one would not hold a burst of one segmented packet, and no
-router has a longer one."""
+"""Least and largest buffer in packets. A shorter buffer would not hold the packets that a sender sends at
+once, and no router has a longer one.
+"""
 TRACE_S: Final = 130.0
 """Upper bound of the offsets into a trace, in seconds. A trace repeats at its end."""
 
