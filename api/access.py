@@ -34,7 +34,9 @@ CHALLENGE: Final = 'Bearer realm="ltp-switcher"'
 
 
 class TokenFile:
-    """The tokens in a file, which is read again when it has changed. A damaged file gives nobody access."""
+    """The API tokens in a file. The file is read again when it has changed. A damaged file gives nobody
+    access.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -42,7 +44,7 @@ class TokenFile:
         self._tokens: tuple[tokens.Token, ...] = ()
 
     def find(self, shown: str) -> Grant | None:
-        """Return the grant of a token; None if the file does not have the token."""
+        """Return the rights that a token gives its client; None if the file does not have the token."""
         self._look()
         found = tokens.find(self._tokens, shown)
         return None if found is None else Grant(found.scope, found.name, found.sha256)
@@ -71,7 +73,9 @@ class TokenFile:
 
 
 class Access:
-    """The secrets that one API process accepts, and the address of its TCP listener ("" if there is none)."""
+    """The secrets that one API process accepts: tokens, and sessions of browsers. `address` is the address of
+    the process's TCP listener, or "" without one.
+    """
 
     def __init__(self, token_file: Path | None = None) -> None:
         self.tokens = None if token_file is None else TokenFile(token_file)
@@ -82,9 +86,9 @@ class Access:
 class Gate:
     """ASGI middleware that refuses requests without the right to them, and notes the author of all others.
 
-    A request over TCP or from a browser must have a name of the loopback as its Host. So no web page reaches
-    the API under its own host name (DNS rebinding). A browser can reach the UNIX socket, too, if a program
-    such as ssh forwards a port to the socket.
+    A request over TCP or from a browser must name the local host (`localhost` or a loopback address) in its
+    header Host. So no web page reaches the API under the page's own host name (DNS rebinding). A browser can
+    reach the UNIX socket, too, if a program such as ssh forwards a port to the socket.
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:

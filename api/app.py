@@ -40,7 +40,9 @@ Every error is a problem details object (RFC 9457, `application/problem+json`). 
 input names the `field`, its `value`, and the `allowed` values.
 """
 ANYWHERE = (400, 403, 408, 413, 415, 500, 502, 503)
-"""HTTP statuses in which any request can end because of its form, its listener or the daemon."""
+"""HTTP statuses that any request can get, whatever its route: because of its form, its listener or the
+daemon.
+"""
 TOKEN = {
     "type": "http",
     "scheme": "bearer",

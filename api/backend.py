@@ -32,17 +32,17 @@ TIMEOUT_S = 12.0
 """Longest time for a request in seconds. A restart of the daemon takes 8 s on a slow, emulated machine."""
 RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
-"""Largest answer in bytes that is read on the event loop."""
+"""Largest answer in bytes that the API parses on the event loop."""
 AT_ONCE_MAX = 8
-"""Largest number of simultaneous connections from the event loop. The daemon reserves as many."""
+"""Largest number of simultaneous connections from the event loop. The daemon reserves as many for the API."""
 M = TypeVar("M")
 
 
 class DaemonClient:
-    """A client of a daemon's control socket. Every call blocks for at most `timeout_s` seconds.
+    """A client of a daemon's control socket. A call blocks for at most `timeout_s` seconds.
 
-    Each call opens its own connection, so that calls from many threads do not wait for one another. A method
-    raises `ProblemError`, unless its own text names another error.
+    Each call opens its own connection, so that calls from many threads do not wait for one another. If the
+    daemon fails or refuses a call, the methods raise `ProblemError`, except for `told`.
     """
 
     def __init__(
@@ -54,13 +54,15 @@ class DaemonClient:
         self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
 
     def on_behalf_of(self, author: Author) -> DaemonClient:
-        """Return a client for the requests of one author, whose name the daemon records."""
+        """Return a client that makes requests for another author. The daemon records the author's name with
+        each change.
+        """
         client = DaemonClient(self._path, self._timeout_s, author)
         client._at_once = self._at_once
         return client
 
     def call(self, method: str, **params: Json) -> Json:
-        """Call a control method and return its result unchecked."""
+        """Call a control method of the daemon, and return its result without checking the result's form."""
         try:
             with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._author) as client:
                 return client.call(method, **params)
@@ -68,16 +70,20 @@ class DaemonClient:
             raise _problem(error) from error
 
     def told(self, method: str, **params: Json) -> Json:
-        """Call as `call` does, but raise `ControlError`, for callers that store the refusal."""
+        """Call a control method as `call` does. If the daemon refuses, raise its `ControlError`, so that the
+        caller can store the refusal.
+        """
         with ControlClient(self._path, timeout_s=self._timeout_s, on_behalf_of=self._author) as client:
             return client.call(method, **params)
 
     def ask(self, shape: type[M], method: str, **params: Json) -> M:
-        """Call a control method and return its result as a `shape`, which is a model or a list of a model."""
+        """Call a control method and check the form of its result. `shape` is a pydantic model, or a list of a
+        model.
+        """
         return _typed(shape, method, self.call(method, **params))
 
     async def ask_at_once(self, shape: type[M], method: str) -> M:
-        """Ask on the event loop, for callers that must not wait for a free thread."""
+        """Do as `ask` does, but on the event loop, for requests that must not wait for a free thread."""
         try:
             async with asyncio.timeout(self._timeout_s), self._at_once:
                 try:

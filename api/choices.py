@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of routes that change something: the lifetime of a change, and entity tags."""
+"""Common parts of the routes that change something: the lifetime of a change, and entity tags of the state
+before it.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,13 @@ TAGGED: dict[int | str, dict[str, Any]] = {
         }
     }
 }
-"""The `responses` of a route that sends an entity tag."""
+"""The OpenAPI `responses` of a route whose answer has an entity tag."""
 
 
 def expected(if_match: str | None) -> dict[str, Json]:
-    """Return the parameter of a control method for the header If-Match."""
+    """Turn the header If-Match into the parameter `if_match` of a control method, a list of tags. Without the
+    header, or for *, there is no parameter.
+    """
     if if_match is None or if_match.strip() == "*":
         return {}
     # A weak tag never matches (RFC 9110, 13.1.1).
@@ -63,10 +67,12 @@ def expected(if_match: str | None) -> dict[str, Json]:
 
 
 def timed(confirm_within_s: int | None) -> dict[str, Json]:
-    """Return the parameter of a control method for the query parameter `confirm_within_s`."""
+    """Turn the query parameter `confirm_within_s` into the parameter of a control method; none if the query
+    has none.
+    """
     return {} if confirm_within_s is None else {"confirm_within_s": confirm_within_s}
 
 
 def put_tag(response: Response, value: Json) -> None:
-    """Send the entity tag of the present state."""
+    """Put the entity tag of the present state into the response's header ETag."""
     response.headers["ETag"] = f'"{tag(value)}"'

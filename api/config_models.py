@@ -15,7 +15,9 @@ Name = Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
 
 
 class ConfigState(Answer):
-    """The settings by section and key. `ltp-switcher config --example` explains each setting."""
+    """The settings by section and key, and the origin of each value. `ltp-switcher config --example` explains
+    each setting.
+    """
 
     values: Settings = Field(
         description="The values in force", examples=[{"pool": {"arms": ["bbr", "vegas"], "k": 2}}]
@@ -41,7 +43,7 @@ class ConfigChange(ConfigState, Kept):
 
 
 class ConfigPatch(Request):
-    """Settings to change, in the form of the answer (RFC 7396)."""
+    """Settings to change, as a merge patch of the answer to `GET` (RFC 7396)."""
 
     values: Annotated[
         dict[Name, Annotated[dict[Name, Setting | None], Field(max_length=100)]], Field(max_length=20)
@@ -52,7 +54,7 @@ class ConfigPatch(Request):
 
 
 class Author(Answer):
-    """The process that made a change."""
+    """The process that made a change, or the API token with which a client made it."""
 
     uid: int = Field(description="User id of the process")
     pid: int = Field(description="Id of the process at that time")
@@ -77,7 +79,7 @@ class Change(Answer):
 
 
 class Changed(Change):
-    """One of the last changes of operators."""
+    """One of the last changes of operators, with the ways in which it can still be undone."""
 
     can_revert: bool = Field(description="Whether the change can be reverted")
     confirm_within_s: float | None = Field(
@@ -86,25 +88,25 @@ class Changed(Change):
 
 
 class Confirmed(Kept):
-    """The changes that were confirmed and so stay in force."""
+    """The changes that an operator has just confirmed. They stay in force."""
 
     confirmed: list[int] = Field(description="Numbers of the changes")
 
 
 class Reverted(Kept):
-    """The state after a change was reverted."""
+    """The result of reverting a change."""
 
     change: Change = Field(description="The new change, which undoes the reverted one")
 
 
 class ChangeList(Answer):
-    """The last changes."""
+    """The last changes that operators made."""
 
     changes: list[Changed] = Field(description="The changes, the latest first")
 
 
 class Versions(Answer):
-    """The versions of the project's parts."""
+    """The versions of the project's parts: API, daemon, and the format of the kernel module's records."""
 
     api: str = Field(examples=["0.1.0"])
     daemon: str = Field(examples=["0.1.0"])

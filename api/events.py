@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's events for many clients: one poller fills one bounded ring, in which each client has a place.
+"""The daemon's events for many clients: one task polls the daemon, and keeps the last events in a ring of
+bounded size.
 
-A client that reads too slowly is dropped. All clients share the ring, and no client has a buffer of its own.
+All clients read the same ring, each from its own place. No client has a buffer of its own. A client that
+reads too slowly is dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from ltp_switcher.api.protocol import ABORT
 
 POLL_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
-"""Time without an event after which a comment is sent, in seconds. So a dead connection is noticed."""
+"""Time in seconds without an event after which the stream sends a comment, which shows whether the connection
+is dead.
+"""
 LOOK_S: Final = 1.0
 """Longest time in seconds for which a stream goes on after its client has lost the right to listen."""
 SEND_S: Final = 10.0
@@ -37,7 +41,7 @@ RETRY_MS: Final = 2000
 
 
 class Event(BaseModel):
-    """One event. Its kind decides which fields it has beside those declared here."""
+    """One event. Which other fields an event has depends on its `kind`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -93,12 +97,10 @@ class EventFeed:
     async def listen(
         self, last_id: int | None, backlog: int, may_listen: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
-        """Yield the text of the stream for a `place`.
+        """Yield the text of an event stream. The caller holds a `place`.
 
-        The stream begins with the event after `last_id`. Without a `last_id` it begins with the last
-        `backlog` events.
-
-        The stream asks `may_listen` before it sends anything, and ends when the answer is no.
+        The stream begins with the event after `last_id`. If `last_id` is None, it begins with the last
+        `backlog` events. It asks `may_listen` before it sends anything, and ends when the answer is no.
 
         Raises `ProblemError` 503 if the daemon cannot be reached.
         """
@@ -168,9 +170,9 @@ class EventFeed:
 
 
 class EventStream(StreamingResponse):
-    """An event stream that ends if its client reads nothing for `SEND_S` seconds.
+    """The response that streams events. It ends if its client reads nothing for `SEND_S` seconds.
 
-    Before it has sent anything, it raises the errors of `EventFeed.place` and `EventFeed.listen`.
+    As long as it has sent nothing, it raises the errors of `EventFeed.place` and `EventFeed.listen`.
     """
 
     media_type = "text/event-stream"
@@ -188,7 +190,7 @@ class EventStream(StreamingResponse):
         self._from, self._may_listen = (last_id, backlog), may_listen
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until one side ends."""
+        """Stream until the client or the feed ends the stream."""
         with self._feed.place():
             self.body_iterator = await self._feed.listen(*self._from, self._may_listen)
             await self._stream(scope, receive, send)

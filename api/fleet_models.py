@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of answers about the exchange between hosts."""
+"""Bodies of answers about the exchange of knowledge between the hosts of a site.
+
+A lesson is the knowledge of one host about the congestion controls (arms) on a destination prefix.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from ltp_switcher.api.visit_models import Effect
 
 
 class FleetHost(Answer):
-    """Another host of the site."""
+    """Another host of the site, and the quality of its lessons: its knowledge about congestion controls on
+    destination prefixes.
+    """
 
     name: str = Field(examples=["edge-2"])
     version: str = Field(description="Release of the program on the host", examples=["0.9.0"])
@@ -42,7 +47,7 @@ class ToldPrefix(Answer):
 
 
 class Fleet(Answer):
-    """The state of the exchange with other hosts."""
+    """The state of the exchange of knowledge with other hosts of the site."""
 
     share: bool = Field(description="Whether this host shares; see fleet.share")
     running: bool = Field(description="Whether ltp-switcher-fleet reports its state")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report about the daemon's gain, made one at a time, and the last figures for the metrics."""
+"""The report about the daemon's gain, and the last figures for the metrics. One report is made at a time."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ REFRESH_S: Final = 900.0
 
 
 AGAIN: Final = 10
-"""A report is served again for a multiple of the time that it took to make. So making reports takes a tenth
-of a processor.
+"""A report that took t seconds to make is served again for `AGAIN` times t seconds. So making reports takes
+at most a tenth of a processor.
 """
 ANSWERS_MAX: Final = 8
-"""Number of reports that are kept, each about decisions of a different age."""
+"""Number of reports that are kept. Each covers decisions up to a different age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class _Answer:
 
 
 class Gain(Collector):
-    """Makes reports from the log of the daemon's decisions, and keeps in memory the parts of the log that it
-    needs.
+    """Makes reports from the log of the daemon's decisions. The parts of the log that it needs stay in
+    memory.
     """
 
     def __init__(self, daemon: DaemonClient) -> None:
@@ -65,8 +65,8 @@ class Gain(Collector):
         self._effects: Mapping[str, Effect | None] = {}
 
     def report(self, age_s: float | None = None, daemon: DaemonClient | None = None) -> reports.Report:
-        """Return the report on decisions of the last `age_s` seconds, or on all. It is at most some seconds
-        old.
+        """Return the report on decisions of the last `age_s` seconds, or on all decisions if `age_s` is None.
+        A report that was made a moment ago may be returned again; see `AGAIN`.
 
         Raises `ProblemError` with status 404 if there is no log.
         """
@@ -102,7 +102,9 @@ class Gain(Collector):
         return found
 
     def refresh(self) -> None:
-        """Compute the metrics' figures anew if the daemon carries out an experiment."""
+        """Compute the gain for the metrics anew. Without an experiment of the daemon there are no such
+        figures.
+        """
         self._begun_s = time.monotonic()
         try:
             design = self._daemon.ask(ConfigState, "config.get").values["gain"]["design"]
@@ -115,7 +117,9 @@ class Gain(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Return the last figures, so that a scrape does not wait for a new report."""
+        """Yield the last figures of the gain. If they are old, a thread computes new ones, so that a scrape
+        does not wait.
+        """
         if time.monotonic() - self._begun_s > REFRESH_S:
             self._begun_s = time.monotonic()
             threading.Thread(target=self.refresh, name="gain", daemon=True).start()

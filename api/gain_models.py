@@ -14,7 +14,9 @@ Interval = tuple[float, float, float]
 
 
 class GainEffect(Answer):
-    """A difference with its 95 % interval."""
+    """A difference between the traffic with the daemon's choices and the traffic without them, with its 95 %
+    interval.
+    """
 
     value: float = Field(
         description="The difference: with the daemon's choices less without them", examples=[0.08]
@@ -28,7 +30,9 @@ class GainEffect(Answer):
 
 
 class ArmUseState(Answer):
-    """Measures of an arm's flows, over destination prefixes. A measure is null if there are too few flows."""
+    """Measures of the flows under one arm, as means over destination prefixes. A measure is null if there are
+    too few flows.
+    """
 
     share: float = Field(description="Share of all acknowledged bytes")
     goodput_Bps: Interval | None = Field(description="Geometric mean of the goodput, bytes a second")  # noqa: N815 - B is bytes
@@ -40,7 +44,9 @@ class ArmUseState(Answer):
 
 
 class AdviceState(Answer):
-    """The comparison of the advice for a prefix with the prefix's traffic, in mode advise."""
+    """How far the flows to a prefix followed the daemon's advice in mode advise, and the change to expect if
+    all do.
+    """
 
     agreed: float = Field(description="Share of the time in which the flows ran the advised arm")
     expected: GainEffect | None = Field(
@@ -66,7 +72,7 @@ class SkippedState(Answer):
 
 
 class GainReport(Answer):
-    """The gain by measure, the use of the arms, and the advice by prefix."""
+    """The daemon's gain by measure, the use of each arm, and the advice for each prefix."""
 
     design: Literal["none", "holdback", "switchback"] = Field(description="The experiment in the log")
     decisions: int = Field(description="Number of decisions that the report covers")

@@ -21,7 +21,8 @@ BACKLOG = 128
 
 @contextlib.contextmanager
 def unix_socket(path: Path, group: str | None) -> Iterator[socket.socket]:
-    """Bind the UNIX socket `path` with mode 0660 and the group `group`, if given, and remove it at the end.
+    """Bind the UNIX socket `path` with mode 0660, and remove the socket when the context ends. `group` is the
+    name of its group; None leaves the group as it is.
 
     A socket that a dead process left behind is replaced. Raises `ControlError` if a living process listens on
     the socket or the path cannot be used, and `ConfigError` if the group is unknown.
@@ -50,8 +51,8 @@ def tcp_socket(address: str, key: str = "api.tcp", *, loopback_only: bool = True
     """Bind `address`, "host:port" with an IP address as host.
 
     Raises:
-        ConfigError: `address` is malformed, or is not on the loopback although only the loopback is allowed.
-            The error names `key`.
+        ConfigError: `address` is malformed, or lies outside of the loopback although only loopback is
+            allowed. The error names the setting `key`.
         ControlError: nothing can listen on the address.
     """
     kind = "a loopback" if loopback_only else "an IP"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher-api`: it serves the API until it is stopped."""
+"""`ltp-switcher-api`: the program that serves the API until it is stopped."""
 
 from __future__ import annotations
 
@@ -36,13 +36,15 @@ from ltp_switcher.errors import LtpSwitcherError
 
 GRACE_S = 5
 THREADS = 8
-"""Number of threads that ask the daemon. The daemon answers one request at a time, so more threads would only
-compete with the event loop."""
+"""Number of threads that send requests to the daemon. The daemon answers one request at a time, so more
+threads would only compete with the event loop.
+"""
 TCP_THREADS = 4
-"""Number of threads for clients over TCP. These clients have their own event loop, so that others never wait
-for them."""
+"""Number of such threads for clients over TCP. These clients have their own event loop, so that clients of
+the UNIX socket never wait for them.
+"""
 SWITCH_S = 0.001
-"""Time for which a thread may hold the interpreter while the event loop waits for it, in seconds."""
+"""Time in seconds for which one thread may keep the Python interpreter while the event loop waits for it."""
 log = logging.getLogger("ltp_switcher.api")
 
 
@@ -108,11 +110,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def serve(config: Config, group: str | None) -> None:
-    """Listen and answer until SIGTERM or SIGINT. Requests under way then get `GRACE_S` seconds to finish.
+    """Listen and answer until SIGTERM or SIGINT. After the signal, requests under way get `GRACE_S` seconds
+    to finish.
 
-    If the service manager passes listening sockets, they replace the sockets that the settings name.
-
-    Raises `ControlError` if a socket cannot be opened.
+    If the service manager passes listening sockets, they replace the sockets that the settings name. Raises
+    `ControlError` if a socket cannot be opened.
     """
     control, access = Path(config.daemon.control_socket), Access(Path(config.api.token_file))
     app = create_app(DaemonClient(control), access)
@@ -167,7 +169,7 @@ def _address(listener: socket.socket) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Make the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="ltp-switcher-api", description="REST API of ltp-switcher, on a UNIX socket."
     )

@@ -69,7 +69,7 @@ class _Copy(Collector):
 
 
 class ApiMetrics:
-    """The registry of one API process, and the metrics that it counts itself."""
+    """All metrics of one API process: the daemon's, and those that the process counts itself."""
 
     def __init__(self, daemon: DaemonClient, gain: Gain) -> None:
         self.gain = gain
@@ -96,17 +96,19 @@ class ApiMetrics:
         )  # fmt: skip
 
     def ready(self, accept: str) -> tuple[bytes, str] | None:
-        """Return the text in this format if a fresh one exists, or None if `render` must make it."""
+        """Return a fresh text in the format that `accept` asks for, and its content type; None if `render`
+        has to make it.
+        """
         copy, (_, content_type) = self._copy, _encoder(accept)
         text = copy.texts.get(content_type) if _is_fresh(copy) else None
         return None if text is None else (text, content_type)
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics in the format that the header `Accept` asks for, and the content type. The call
-        blocks.
+        may wait for the daemon.
 
-        The metrics are at most `FRESH_S` seconds old: the daemon is asked once in this time, for all
-        requests.
+        The metrics are at most `FRESH_S` seconds old. The daemon is asked once in this time, whatever the
+        number of requests.
         """
         encode, content_type = _encoder(accept)
         with self._one_at_a_time:

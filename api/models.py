@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of the API's requests and answers; the OpenAPI document is made from them.
+"""The types of the API's requests and answers. The OpenAPI document is made from these types.
 
-Rates are in Mbit/s, times of the network in ms, counts of packets in `_pkts`.
+Rates are in Mbit/s and times of the network in ms; the names of packet counts end in `_pkts`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ WHY_EXAMPLE: Final[JsonDict] = {
 
 
 class Answer(BaseModel):
-    """Base of the answers. The daemon may know more fields than this version of the API."""
+    """Base of the answers. Fields that a newer daemon sends, and that this API does not know,
+    are left out.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -127,7 +129,9 @@ class Flow(Answer):
 
 
 class Estimate(Answer):
-    """The policy's expectation of one arm for one flow, as a normalised reward."""
+    """The reward that the policy expects if one flow runs one arm. Rewards are normalised: 1 is the highest
+    reward of late.
+    """
 
     arm: str = Field(examples=["bbr"])
     mean: float = Field(description="Expected reward")
@@ -159,8 +163,8 @@ class Switch(Answer):
 
 
 class PathNumber(Answer):
-    """A number that describes a flow's path: the mean over the last looks at the path that observed the
-    number.
+    """A number that describes a flow's path. A look is a measurement over a quarter of a second and two round
+    trips at least; the value is the mean over the last looks that observed the number.
     """
 
     name: str = Field(examples=["propagation_rtt"])
@@ -171,7 +175,7 @@ class PathNumber(Answer):
 
 
 class Why(Answer):
-    """The reason why a flow runs its arm."""
+    """The reason why a flow runs its arm, with the policy's estimates and the flow's last switches."""
 
     sentence: str = Field(description="The reason, for people")
     advised: str | None = Field(description="The arm that the policy would give the flow instead")
@@ -202,7 +206,7 @@ class FlowDetail(Flow):
 
 
 class FlowRow(Flow):
-    """One TCP flow in a page of flows."""
+    """One TCP flow in a page of flows, with its past if the request asks for the past."""
 
     history: FlowHistory | None = Field(
         default=None, description="The flow's last minutes, if the request asks for them"
@@ -210,8 +214,8 @@ class FlowRow(Flow):
 
 
 class Totals(Answer):
-    """The last minutes of all flows together, by the arm that the flows ran. There is a point for each
-    second, oldest first.
+    """The last minutes of all flows together, by the arm that the flows ran, with a point for each second,
+    oldest first.
     """
 
     time: list[float] = Field(description="Unix time, s")
@@ -220,7 +224,7 @@ class Totals(Answer):
 
 
 class FlowList(Answer):
-    """Some flows, and the number of all flows."""
+    """Some flows, the number of all flows that match, and the place where the next page begins."""
 
     flows: list[FlowRow]
     total: int = Field(description="Flows that match the filter, on all pages")
@@ -238,7 +242,7 @@ class FlowPage(FlowList):
 
 
 class Arm(Answer):
-    """One protocol that `mutant` knows, and whether it is available here."""
+    """One congestion control that `mutant` knows, and whether flows can run it on this kernel."""
 
     id: int = Field(description="The kernel module's id")
     name: str = Field(examples=["bbr"])
@@ -254,7 +258,7 @@ class ArmList(Answer):
 
 
 class Kept(Answer):
-    """A change that is in force, and whether the daemon could save it."""
+    """Whether the daemon could write a change to disk. The change is in force in either case."""
 
     saved: bool = Field(
         default=True,
@@ -266,7 +270,9 @@ class Kept(Answer):
 
 
 class Pool(Answer):
-    """The arms among which the daemon chooses."""
+    """The arms among which the daemon chooses, and the teams: the best arms that MPTS, the team selection of
+    Mutant, has picked for a prefix.
+    """
 
     arms: list[str] = Field(
         description="The arms among which the daemon chooses for a prefix without a team",
@@ -283,7 +289,9 @@ class PoolChange(Pool, Kept):
 
 
 class PoolRequest(Request):
-    """The arms among which the daemon is to choose. MPTS picks teams from the same arms."""
+    """The arms among which the daemon is to choose. MPTS, the team selection of Mutant, picks teams from the
+    same arms.
+    """
 
     arms: Annotated[list[ArmName], Field(min_length=1, max_length=20)] = Field(
         description="Names of available arms, each once", examples=[["cubic", "bbr", "vegas"]]
@@ -291,13 +299,13 @@ class PoolRequest(Request):
 
 
 class TeamSize(Answer):
-    """The size of the teams that MPTS picks."""
+    """The size k of teams: the number of arms that MPTS, the team selection of Mutant, picks for a prefix."""
 
     k: int = Field(examples=[6])
 
 
 class TeamSizeChange(TeamSize, Kept):
-    """The size after a change."""
+    """The size of teams after a change."""
 
     note: str | None = Field(
         default=None,
@@ -309,7 +317,7 @@ class TeamSizeChange(TeamSize, Kept):
 
 
 class TeamSizeRequest(Request):
-    """The size to set."""
+    """The size of teams to set."""
 
     k: Annotated[int, Field(ge=_K.minimum, le=_K.maximum)] = Field(
         description="Size of the team. A size above the number of arms in the pool stands for all of them",
@@ -318,7 +326,7 @@ class TeamSizeRequest(Request):
 
 
 class PinChange(Flow, Kept):
-    """The flow after it was pinned, or unpinned."""
+    """The flow after it was pinned to an arm, or unpinned."""
 
 
 class PinRequest(Request):
@@ -328,7 +336,7 @@ class PinRequest(Request):
 
 
 class ArmRequest(Request):
-    """A congestion control of this kernel to load as an arm."""
+    """A request to load a congestion control of this kernel as an arm."""
 
     name: ArmName = Field(description="Name of the congestion control in the kernel", examples=["yeah"])
 
@@ -354,13 +362,13 @@ class ModeRequest(Request):
 
 
 class SessionRequest(Request):
-    """A request to prepare a browser's session."""
+    """A request for an address that opens a session in a browser."""
 
     scope: Literal["read", "write"] = Field(description="write: the browser may change things")
 
 
 class SessionAddress(Answer):
-    """An address that opens the dashboard once."""
+    """An address that opens the dashboard once, in one browser."""
 
     url: str = Field(
         description="The address that the browser opens", examples=["http://127.0.0.1:9480/?code=7Hq…"]
@@ -417,7 +425,9 @@ class Status(Answer):
 
 
 class Health(Answer):
-    """The service is live and ready. If it is not, the answer is a problem of status 503."""
+    """The answer of a healthy service. If the service is not healthy, the answer is a problem
+    of status 503.
+    """
 
     live: Literal[True] = Field(description="This process answers")
     ready: Literal[True] = Field(description="The daemon answers and steps on time")

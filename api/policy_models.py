@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies in the form of requests and answers."""
+"""Operators' policies in the form of requests and answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class PolicyEntry(Request):
-    """A policy: the flows that it matches, and the settings for these flows."""
+    """A policy: the flows that it matches, and how the daemon has to treat these flows."""
 
     prefix: str | None = Field(
         default=None, max_length=64, description="Network of the destination", examples=["198.51.100.0/24"]
@@ -38,7 +38,7 @@ class PolicyEntry(Request):
 
 
 class PolicyList(Answer):
-    """All policies."""
+    """All policies of operators for flows."""
 
     policies: list[PolicyEntry] = Field(
         description=(
@@ -63,7 +63,7 @@ class PolicyRequest(Request):
 
 
 class PolicyChange(PolicyList, Kept):
-    """The policies after a change, and the differences that the change makes."""
+    """The policies after a change, and the policies that the change removed and added."""
 
     removed: list[str] = Field(description="Policies that are removed, in words; empty if nothing changes")
     added: list[str] = Field(description="Policies that are added", examples=[["port 22: excluded"]])

@@ -95,9 +95,9 @@ class Problem(BaseModel):
 
 
 class ProblemError(LtpSwitcherError):
-    """An exception that ends a request with a problem.
+    """An exception that ends a request with a problem (RFC 9457).
 
-    `kind` is the last part of the problem's URN; `status` its HTTP status code.
+    `kind` is the last part of the URN in the problem's `type`; `status` is the HTTP status code.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ProblemError(LtpSwitcherError):
 
 
 def invalid(field: str, value: JsonValue, allowed: str, detail: str | None = None) -> ProblemError:
-    """Make a problem of status 422 for one field."""
+    """Make a problem of status 422 (invalid value) for one field."""
     return ProblemError(
         422,
         "invalid-value",
@@ -151,7 +151,7 @@ def invalid(field: str, value: JsonValue, allowed: str, detail: str | None = Non
 
 
 async def send_problem(problem: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer an ASGI request with a problem, for code that runs outside of the app."""
+    """Answer a request with a problem. This is for ASGI code that runs outside of the app."""
     await problem.response(scope["path"])(scope, receive, send)
 
 
@@ -241,7 +241,7 @@ def _methods(error: HTTPException, request: Request) -> list[str]:
 
 
 def install(app: FastAPI) -> None:
-    """Make `app` answer every error as a problem."""
+    """Make `app` answer every error with a problem (RFC 9457)."""
 
     async def on_problem(request: Request, error: Exception) -> JSONResponse:
         return cast(ProblemError, error).response(_path(request))
@@ -266,6 +266,6 @@ def install(app: FastAPI) -> None:
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses` of a FastAPI route that can end in problems of these statuses."""
+    """Return the OpenAPI `responses` of a route that can end in problems of these HTTP statuses."""
     schema = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": HTTPStatus(status).phrase, "content": schema} for status in statuses}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP protocol of uvicorn with problems for malformed requests, a deadline for headers, and a connection
-limit.
+"""The HTTP protocol of the server uvicorn, with problem details for malformed requests, a deadline for
+headers, and a connection limit.
 
 A client that opens connections and sends nothing would otherwise take every descriptor of the process.
 """
@@ -23,22 +23,24 @@ from ltp_switcher.api.problems import MEDIA_TYPE, ProblemError
 from ltp_switcher.daemon.control.caller import peer_of
 
 HEADERS_S: Final = 10.0
-"""Longest time for the headers of a request, from the connection or the first byte on, in seconds."""
-LINGER_S: Final = 0.5
-"""Time in seconds for which a new connection may still send its first request after the service has been
-stopped.
+"""Longest time in seconds for the headers of a request. It counts from the opening of the connection, or from
+the first byte of a later request.
 """
+LINGER_S: Final = 0.5
+"""Time in seconds after the end of the service in which a new connection may still send its first request."""
 CONNECTIONS_MAX: Final = 256
 """Largest number of connections to one UNIX socket at a time."""
 TCP_CONNECTIONS_MAX: Final = 64
 """Largest number of connections to the TCP port, which every local user reaches. The limit is separate, so
 many clients of the port do not block the UNIX socket."""
 ABORT: Final = "ltp_switcher.abort"
-"""Key in a request's scope under which a function is kept that closes the connection at once."""
+"""Key of a request's ASGI scope with a function that closes the connection at once."""
 
 
 class ProblemProtocol(H11Protocol):
-    """Answers requests that never reach the app with a problem, too, and lets no client wait for ever."""
+    """The protocol of uvicorn, with problem details also for requests that never reach the app, and with a
+    deadline for every client.
+    """
 
     _open: Counter[object] = Counter()  # noqa: RUF012 # shared by all connections of the process
     _listener: object = None
@@ -64,13 +66,13 @@ class ProblemProtocol(H11Protocol):
             self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Free the connection's place."""
+        """Count the connection no longer."""
         self._open[self._listener] -= 1
         self._unwatch()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes on to uvicorn, and end the deadline when the headers are complete."""
+        """Pass bytes on to uvicorn, and stop the deadline when the headers are complete."""
         super().data_received(data)
         if self.scope is not None:
             cast("dict[str, object]", self.scope)[ABORT] = self.transport.abort
@@ -82,13 +84,13 @@ class ProblemProtocol(H11Protocol):
             self._watch()
 
     def on_response_complete(self) -> None:
-        """Restart the deadline if a part of the next request has already come."""
+        """Start the deadline again if a part of the next request has already come."""
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE and self._deadline is None:
             self._watch()
 
     def shutdown(self) -> None:
-        """Close the connection. If it is new, it stays open until its first request is answered."""
+        """Close the connection. A connection without a request yet stays open for `LINGER_S` seconds."""
         if self._asked:
             super().shutdown()
         else:
@@ -105,7 +107,7 @@ class ProblemProtocol(H11Protocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 400 and close."""
+        """Answer a malformed request with a problem of status 400, and close the connection."""
         self._refuse(ProblemError(400, "malformed-request", msg), b"Bad Request")
 
     def _watch(self) -> None:
@@ -160,7 +162,7 @@ def _body(problem: ProblemError) -> bytes:
 def server_config(app: FastAPI, *, grace_s: int | None = None) -> uvicorn.Config:
     """Return uvicorn's settings for `app`.
 
-    At the end, requests under way get `grace_s` seconds to finish, or unlimited time if it is None.
+    When the server stops, requests under way get `grace_s` seconds to finish; None sets no limit.
     """
     return uvicorn.Config(
         app,

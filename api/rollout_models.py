@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of requests and answers about a rollout; `ltp_switcher.daemon.gain.rollout` judges it."""
+"""Bodies of requests and answers about a rollout, in which the daemon steers a growing share of the traffic;
+`ltp_switcher.daemon.gain.rollout` judges the rollout.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Units = Literal["prefixes", "blocks"]
 
 
 class RolloutState(Answer):
-    """A rollout, under way or ended. All its changes are relative changes of goodput."""
+    """A rollout, under way or ended. The traffic that the daemon steers is treated. Estimates and bounds are
+    relative changes of goodput.
+    """
 
     by: str = Field(description="The process that began the rollout", examples=["uid 1000, pid 4711"])
     began: float = Field(description="Unix time of the beginning", examples=[1735689600.0])
@@ -47,7 +51,7 @@ class RolloutState(Answer):
 
 
 class RolloutStatus(Answer):
-    """The state of the rollout."""
+    """The state of the rollout, and the reason for its end."""
 
     state: Literal["none", "running", "done", "harm", "undecided", "aborted", "damaged"] = Field(
         description=(

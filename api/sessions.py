@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of browsers. A code works once and is exchanged for a session's cookie.
+"""Sessions of browsers. A browser exchanges a code, which works once, for the cookie of a session.
 
 Codes and cookies are kept in memory, as digests. A session ends with the token that opened it, and after
-`SESSION_S` seconds at the latest. A session that was opened from another session ends with it. A restart of
-the API ends all sessions.
+`SESSION_S` seconds at the latest. A session that was opened from another session ends with that session. A
+restart of the API ends all sessions.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from ltp_switcher.daemon.settings.tokens import Scope, digest
 CODE_S: Final = 60.0
 SESSION_S: Final = 12 * 3600.0
 KEPT_MAX: Final = 100
-"""Largest number of codes, and of sessions, at a time. The oldest is dropped for a new one."""
+"""Largest number of unused codes at a time, and largest number of sessions. A new one replaces the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The rights of a client, and the author of its changes.
+    """The rights of a client, and the name under which its changes are recorded.
 
-    The author is None for the process of the API itself.
+    The author is None if the API itself acts.
     """
 
     scope: Scope
     author: Author | None
     token: str | None = None
-    """Digest of the token behind the grant. The grant is void once the token is removed."""
+    """Digest of the token that the client showed. The grant is void once this token is removed; None without
+    a token.
+    """
     until_s: float = float("inf")
     """Time at which the grant ends, in seconds by the clock of `Sessions`."""
 
@@ -78,7 +80,7 @@ class Sessions:
         self._sessions = _Secrets(SESSION_S, now_s)
 
     def invite(self, grant: Grant) -> str:
-        """Make a code that opens one session within `CODE_S`."""
+        """Make a code for a client with these rights. It opens one session within `CODE_S` seconds."""
         return self._codes.make(grant)
 
     def open(self, code: str) -> tuple[str, float] | None:
@@ -92,7 +94,7 @@ class Sessions:
         return self._sessions.make(replace(grant, until_s=until_s)), until_s - self._now_s()
 
     def find(self, cookie: str) -> Grant | None:
-        """Return the grant of a cookie's session; None if there is no such session."""
+        """Return the rights of the session with this cookie; None if there is no such session."""
         grant = self._sessions.find(cookie)
         return grant if grant is not None and self.holds(grant) else None
 

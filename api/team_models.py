@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of requests and answers about team selection."""
+"""Bodies of requests and answers about team selection, which picks the best k arms for a
+destination prefix.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _METHOD: Final = (
 
 
 class Search(Answer):
-    """A team selection under way."""
+    """A team selection under way: it tries the arms of the pool on a prefix, to pick the best k."""
 
     prefix: str = Field(description="Destination prefix of the selection", examples=["192.0.2.0/24"])
     k: int = Field(description="Number of arms to pick")
@@ -42,7 +44,7 @@ class Search(Answer):
 
 
 class Team(Answer):
-    """The outcome of a team selection."""
+    """The result of a team selection: the best arms for a prefix, and the estimates behind them."""
 
     prefix: str = Field(description="Destination prefix of the selection", examples=["192.0.2.0/24"])
     arms: list[str] = Field(description="The arms of the team", examples=[["bbr", "vegas"]])
@@ -78,7 +80,7 @@ class TeamSearches(Answer):
 
 
 class TeamSearchRequest(Request):
-    """A request to pick teams again."""
+    """A request to forget teams and to pick them again."""
 
     prefix: str | None = Field(
         default=None,

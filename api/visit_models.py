@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of answers about the knowledge that later flows take from earlier ones."""
+"""Bodies of answers about the knowledge that later flows take from earlier ones.
+
+A visit is a group of flows to a prefix that began near each other on one arm. The decision is the policy that
+chooses arms while flows run.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ from ltp_switcher.api.models import Answer
 
 
 class Effect(Answer):
-    """The value of an arm minus the value of the decision's own choice, as a logarithm of the reward."""
+    """The gain of an arm over the decision (the policy's own choice of arms), in the logarithm
+    of the reward.
+    """
 
     mean: float = Field(examples=[0.4])
     lower: float = Field(description="Lower bound. Nineteen in twenty effects lie above it", examples=[0.1])
@@ -17,7 +23,9 @@ class Effect(Answer):
 
 
 class VisitedPrefix(Answer):
-    """The knowledge about a destination prefix, or about a single host in it, and the plan for it."""
+    """The knowledge about a destination prefix, or about a single host in it, and the arms on which its next
+    flows begin.
+    """
 
     prefix: str = Field(description="The prefix. A /32 or /128 is a single host", examples=["203.0.113.0/24"])
     incumbent: str = Field(
@@ -45,7 +53,7 @@ class VisitedPrefix(Answer):
 
 
 class Visits(Answer):
-    """The daemon's knowledge from earlier flows."""
+    """The daemon's knowledge from earlier flows, and the cost of the trials by which it learned."""
 
     learn: bool = Field(description="Whether the daemon learns; see visits.learn")
     arms: list[str] = Field(description="Arms that visits try", examples=[["bbr", "ltp", "vegas", "cubic"]])

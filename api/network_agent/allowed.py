@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access to the agent: only hosts of the networks that the operator names may ask."""
+"""Access to the measurement agent: only hosts of the networks that the operator names may send requests."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 def networks(texts: Sequence[str], *, loopback: bool) -> tuple[IpNetwork, ...]:
-    """Return the networks of `--allow`, and the loopback.
+    """Parse the networks of the option `--allow`, and add the loopback.
 
     Raises:
-        ConfigError: a value is no network, or none is given though the agent listens beyond the loopback.
+        ConfigError: a value is no network, or there is none although the agent listens beyond the loopback.
     """
     allowed = "a network such as 192.0.2.0/24 or 2001:db8::/32"
     found = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's REST API, which has one resource."""
+"""The REST API of a measurement agent on a router. It has one resource, the state of the router's queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ltp_switcher.policies.runtime.path_knowledge import WINDOW_S
 
 
 class Node(BaseModel):
-    """The measurements of one node over the last window."""
+    """The measurements of one node (a queue on the path) over the last second."""
 
     name: str
     difference_pkts: float = Field(description="Packets received and not sent, |P_in - P_out|", ge=0)
@@ -27,7 +27,9 @@ class Node(BaseModel):
 
 
 class Network(BaseModel):
-    """Partial network knowledge of the path through the agent's nodes."""
+    """The congestion of the path, as far as the agent's nodes (queues on the path) show it. The path may have
+    other nodes.
+    """
 
     pnc_pkts: float = Field(description="Partial Network Congestion: the largest difference", ge=0)
     pna: float = Field(description="Partial Network Availability: the smallest spare share", ge=0, le=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the nodes every second, and keep the result."""
+"""Reads the nodes (queues on the path) of a measurement agent every second, and keeps the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The measurements of the last window: reports by node's name, their combination, and its time."""
+    """The measurements between the last two readings: a report for each node by name, their combination, and
+    the time of the last reading.
+    """
 
     at_s: float
     nodes: dict[str, NodeReport]
@@ -59,7 +61,7 @@ class Collector:
             self._thread.join()
 
     def read(self) -> None:
-        """Read all nodes once. A window is the time between two calls."""
+        """Read all nodes once. The measurements cover the time since the call before."""
         reports: dict[str, NodeReport] = {}
         for source in self._sources:
             try:

@@ -26,7 +26,7 @@ from ltp_switcher.policies.runtime.path_knowledge import CounterSource
 
 LISTEN: Final = "127.0.0.1:9481"
 PATH_NODES_MAX: Final = 255
-"""Largest number of nodes that a packet can pass (RFC 791, time to live)."""
+"""Largest number of nodes that a packet can pass on its way (RFC 791, Time to Live)."""
 log = logging.getLogger("ltp_switcher.network_agent")
 
 
@@ -45,11 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def serve(
     sources: Sequence[CounterSource], path_nodes: int | None, address: str, allow: Sequence[str]
 ) -> None:
-    """Read and answer until SIGTERM or SIGINT.
+    """Read this router's queues and answer requests until SIGTERM or SIGINT.
 
     Raises:
         ConfigError: an argument is out of range.
-        ControlError: the address cannot be listened on.
+        ControlError: nothing can listen on the address.
         UnfitNodeError: a node can never be measured.
     """
     nodes = len(sources) if path_nodes is None else path_nodes
@@ -90,7 +90,7 @@ def _sources(texts: Sequence[str]) -> list[CounterSource]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Make the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="ltp-owl-agent", description="Partial network knowledge of this router, over REST."
     )

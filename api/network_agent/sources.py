@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of a node's counters: the queue discipline of a device, or the lab's own link."""
+"""Sources of the counters of a node (a queue): the queue discipline of a network device, or the lab's own
+link.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _FULL_SPEED: Final = frozenset(
         "ingress", "clsact",
     }
 )  # fmt: skip
-"""Queue disciplines that send as fast as their device does. All others may be slower."""
+"""Queue disciplines that send as fast as their device does. Any other one may send more slowly."""
 
 
 class UnfitNodeError(DatapathError):
@@ -39,7 +41,7 @@ class UnfitNodeError(DatapathError):
 
 
 class UnknownRateError(UnfitNodeError):
-    """The rate of a queue is unknown. If the port's speed took its place, a loaded path would look idle."""
+    """The rate of a queue is unknown. The device's speed cannot replace it: a loaded path would look idle."""
 
     def __init__(self, device: str, kind: str) -> None:
         super().__init__(
@@ -49,7 +51,7 @@ class UnknownRateError(UnfitNodeError):
 
 
 class NoQueueError(UnfitNodeError):
-    """The device has no queue. Its counters stay 0 for any traffic, so its queue would always look empty."""
+    """The device has no queue. Its counters stay 0 whatever the traffic, so it would always look idle."""
 
     def __init__(self, device: str) -> None:
         super().__init__(
@@ -59,7 +61,7 @@ class NoQueueError(UnfitNodeError):
 
 
 def source(text: str) -> CounterSource:
-    """Make the source that an argument names. Raises `ConfigError`."""
+    """Make the source that an argument of `--node` names, such as qdisc:eth0@100. Raises `ConfigError`."""
     kind, _, rest = text.partition(":")
     name, at, rate = rest.partition("@")
     try:
@@ -79,18 +81,18 @@ def source(text: str) -> CounterSource:
 class QdiscSource:
     """The root queue discipline of a device of this machine, read from the kernel over rtnetlink.
 
-    The capacity is the given one, if any. Otherwise it is the rate of the queue discipline (tbf), or the
-    device's speed if no queue discipline of the device shapes.
+    `capacity_bps` is the rate of the queue in bits per second. If it is None, the rate comes from the queue
+    discipline tbf. If no queue discipline of the device shapes the traffic, the rate is the device's speed.
     """
 
     name: str
     capacity_bps: float | None = None
 
     def read(self) -> Counters:
-        """See `CounterSource`.
+        """Read the counters of the queue.
 
         Raises `NoQueueError` for a device without a queue, such as a bridge. Raises `UnknownRateError` if the
-        operator must give the rate.
+        operator must give the rate, and `DatapathError` if the kernel does not tell the counters.
         """
         root, *others = qdiscs(self.name)
         at_s = time.monotonic()
@@ -174,7 +176,7 @@ class LablinkSource:
     capacity_bps: float | None = None
 
     def read(self) -> Counters:
-        """See `CounterSource`."""
+        """Read the counters of the link."""
         try:
             # One read gives one consistent state.
             with self.path.open("rb", buffering=0) as file:

@@ -46,8 +46,8 @@ def change_config(
     confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> ConfigChange:
-    """Set these values over the configuration, all or none. A null drops an earlier value that was set in
-    this way.
+    """Set these values over the configuration: all of them, or none if one is refused. A null drops a value
+    that was set in this way before.
 
     Only settings that a running daemon can change are allowed. All others need the file and a restart.
     """
@@ -78,7 +78,7 @@ def list_changes(
 
 @router.post("/changes/confirm", summary="Confirm changes", responses=problem_responses(409, 503))
 def confirm_changes(daemon: DaemonDep) -> Confirmed:
-    """Keep the changes that wait for a confirmation."""
+    """Keep the changes that wait for a confirmation. Without it the daemon undoes them in time."""
     return daemon.ask(Confirmed, "changes.confirm")
 
 
@@ -88,7 +88,7 @@ def confirm_changes(daemon: DaemonDep) -> Confirmed:
 def revert_change(
     daemon: DaemonDep, number: Annotated[int, Path(ge=1, le=2**53, description="The number of a change")]
 ) -> Reverted:
-    """Restore the values from before a change. The status is 412 if they have been changed again since.
+    """Restore the value from before a change. The status is 412 if the value has been changed again since.
 
     The last 20 changes of settings and of the policies can be reverted.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard: a few files that a browser loads from here alone."""
+"""The dashboard: a web page whose files all come from this server."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _FILES: Final = _load()
 
 @router.get("/")
 async def get_dashboard(request: Request) -> Response:
-    """The page itself."""
+    """The dashboard's page."""
     return _answer(request, _FILES["index.html"])
 
 
 @router.get("/dashboard/{name:path}")
 async def get_dashboard_file(request: Request, name: str) -> Response:
-    """A file that the page loads."""
+    """A file that the dashboard's page loads."""
     if name not in _FILES:
         raise HTTPException(404)
     return _answer(request, _FILES[name])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream of events, such as switches of flows and changes of settings."""
+"""The stream of the daemon's events, such as switches of flows and changes of settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ async def listen_to_events(
         ),
     ] = 0,
 ) -> Response:
-    """Server-sent events: switches, advice, fallbacks, births and deaths of flows, changes of settings.
+    """Server-sent events: flows' switches, advice to switch, moves to the fallback arm, births and deaths of
+    flows, and changes of settings.
 
     Over TCP the stream ends when the token or the session of its request ends.
     """

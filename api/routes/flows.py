@@ -134,5 +134,7 @@ def unpin_flow(daemon: DaemonDep, cookie: Cookie) -> PinChange:
 
 @router.get("/history", summary="Look at the last minutes", responses=problem_responses(503))
 def get_history(daemon: DaemonDep) -> Totals:
-    """The last five minutes of all flows by the arm that they ran, with a point for each second."""
+    """The last five minutes of all flows together, by the arm that the flows ran, with a point for each
+    second.
+    """
     return daemon.ask(Totals, "history")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gain on this server: the report from the log of decisions, and the rollout in stages."""
+"""The gain on this server: the report from the log of decisions, and the rollout of the daemon's choices in
+stages.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,10 @@ def get_report(
     ] = None,
 ) -> GainReport:
     """The change that the daemon's choices cause, measured by the experiment under way. In mode advise it is
-    the expected change.
+    the change to expect.
 
-    The report is made from the log of decisions, in the same way as by `ltp-switcher report`. It is served
-    again for ten times the time that it took to make. The status is 404 if there is no log.
+    The report is made from the log of decisions, as `ltp-switcher report` makes it. It is served again for
+    ten times the time that it took to make. The status is 404 if there is no log.
     """
     found = cast(Gain, request.app.state.gain).report(since_s, daemon)
     return GainReport.model_validate(dataclasses.asdict(found))
@@ -44,7 +46,7 @@ def get_report(
 
 @router.get("/rollout", summary="Show the rollout", responses=problem_responses(503))
 def get_rollout(daemon: DaemonDep) -> RolloutStatus:
-    """The rollout under way, or the last one, and what is proven about its effect."""
+    """The rollout under way or the last one, with the proven bounds of its effect."""
     return daemon.ask(RolloutStatus, "rollout.get")
 
 
@@ -54,8 +56,8 @@ def get_rollout(daemon: DaemonDep) -> RolloutStatus:
 def start_rollout(daemon: DaemonDep, request: RolloutRequest) -> RolloutChange:
     """Let the daemon steer 5, 20, 50 and then 100 % of the traffic, in the mode active.
 
-    The rollout returns to the mode advise if harm is proven. One rollout runs at a time, and excludes an
-    experiment of `[gain]`.
+    If harm is proven, the daemon returns to the mode advise. One rollout runs at a time, and none runs beside
+    an experiment of the section `[gain]`.
     """
     if request.units is None:
         return daemon.ask(RolloutChange, "rollout.start")

@@ -23,7 +23,9 @@ def get_visits(
     prefix: Annotated[str | None, Query(description="Limit the answer to this address or network")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Largest number of prefixes in the answer")] = 100,
 ) -> Visits:
-    """The plans and effects of destination prefixes, and the price of all trials."""
+    """The arms on which flows to each destination prefix begin, the known effects of the arms, and the cost
+    of the trials that taught them.
+    """
     if prefix is None:
         return daemon.ask(Visits, "visits.get", limit=limit)
     return daemon.ask(Visits, "visits.get", limit=limit, prefix=prefix)
@@ -31,5 +33,7 @@ def get_visits(
 
 @router.get("/fleet", summary="Show the exchange with other hosts", responses=problem_responses(503))
 def get_fleet(daemon: DaemonDep) -> Fleet:
-    """The hosts of the site, their knowledge about prefixes, and the state of the exchange with the store."""
+    """The hosts of the site, their knowledge about prefixes, and the state of the exchange with the store
+    that they share.
+    """
     return daemon.ask(Fleet, "fleet.get")

@@ -35,7 +35,7 @@ def set_policies(
     confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> PolicyChange:
-    """Replace all policies by these. Sending the same policies again changes nothing."""
+    """Replace all policies by these. If they are the same as before, nothing changes."""
     given: Json = [policy.model_dump(exclude_none=True) for policy in request.policies]
     found = daemon.call(
         "policies.set", policies=given, dry_run=dry_run, **timed(confirm_within_s), **expected(if_match)

@@ -30,7 +30,7 @@ ltp_switcher_flows 12.0
 
 @router.get("/v1/mode", summary="Show the mode", responses=problem_responses(503))
 def get_mode(daemon: DaemonDep) -> ModeState:
-    """Whether the daemon's decisions are carried out."""
+    """The mode, which says whether the daemon carries out its decisions."""
     return daemon.ask(ModeState, "mode.get")
 
 
@@ -50,7 +50,9 @@ def get_status(daemon: DaemonDep) -> Status:
 
 @router.get("/health", summary="Check health", responses=problem_responses(503))
 async def get_health(daemon: DaemonDep) -> Health:
-    """The status is 200 while the daemon answers and steps on time, and 503 otherwise."""
+    """The status is 200 while the daemon answers and steps on time, and 503 otherwise. A step is one round of
+    measurements and decisions.
+    """
     status = await daemon.ask_at_once(Status, "status")
     if status.last_step_age_ms > LATE_MS + max(status.step_ms, status.idle_step_ms):
         raise ProblemError(
@@ -72,7 +74,9 @@ async def get_health(daemon: DaemonDep) -> Health:
     responses={200: {"content": {"application/gzip": {}}}, **problem_responses(503)},
 )
 def get_support_bundle(daemon: DaemonDep) -> Response:
-    """Everything that a maintainer needs first, as a .tar.gz. Flows' addresses are cut to their prefixes."""
+    """A .tar.gz with all that a maintainer needs first to find a fault. Flows' addresses are cut to their
+    prefixes.
+    """
     # Without a daemon there is nothing to tell.
     daemon.call("version")
     headers = {"content-disposition": f'attachment; filename="{bundle.file_name()}"'}

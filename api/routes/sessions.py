@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One-time addresses of the dashboard."""
+"""Addresses that open the dashboard once."""
 
 from __future__ import annotations
 

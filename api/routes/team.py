@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arms, the pool from which the daemon chooses, the size k of teams, and MPTS, which picks teams."""
+"""The arms, the pool from which the daemon chooses, and MPTS, the team selection of Mutant. It picks teams of
+k arms.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ router = APIRouter(prefix="/v1", tags=["team"])
 
 @router.get("/arms", summary="List arms", responses=problem_responses(503))
 def list_arms(daemon: DaemonDep) -> ArmList:
-    """Every protocol that `mutant` knows. A protocol that this kernel cannot run has a reason."""
+    """Every congestion control that `mutant` knows. If this kernel cannot run one, the answer says why."""
     return ArmList(arms=daemon.ask(list[Arm], "arms.list"))
 
 
@@ -46,7 +48,7 @@ def load_arm(daemon: DaemonDep, request: ArmRequest) -> Arm:
 
 @router.get("/pool", summary="Show the pool", responses={**TAGGED, **problem_responses(503)})
 def get_pool(daemon: DaemonDep, response: Response) -> Pool:
-    """The arms among which the daemon chooses now. The entity tag stands for the list `arms`."""
+    """The arms among which the daemon chooses now. The entity tag belongs to the list `arms`."""
     return _tagged_pool(daemon.ask(Pool, "pool.get"), response)
 
 
@@ -61,11 +63,13 @@ def set_pool(
     confirm_within_s: Within = None,
     if_match: IfMatch = None,
 ) -> PoolChange:
-    """Choose among these arms. The daemon forgets its teams; the policy `mutant` picks new ones.
+    """Choose among these arms. The daemon forgets its teams (the best k arms by prefix); the policy `mutant`
+    picks new ones.
 
     The policy `rule` runs only bbr, ltp and vegas, or cubic if the pool has none of the three.
 
-    The same arms as before change nothing. With `mpts.enabled = false` only `POST /v1/mpts` picks teams.
+    If the arms are the same as before, nothing changes. With `mpts.enabled = false` only `POST /v1/mpts`
+    picks teams.
     """
     how = {**timed(confirm_within_s), **expected(if_match)}
     pool = daemon.ask(PoolChange, "pool.set", arms=[*request.arms], runtime=runtime, **how)
@@ -74,7 +78,7 @@ def set_pool(
 
 @router.get("/k", summary="Show k", responses={**TAGGED, **problem_responses(503)})
 def get_k(daemon: DaemonDep, response: Response) -> TeamSize:
-    """The number of arms in the teams that MPTS picks."""
+    """The size k of teams: the number of arms that MPTS, the team selection of Mutant, picks for a prefix."""
     return _tagged_k(daemon.ask(TeamSize, "k.get"), response)
 
 
@@ -91,8 +95,8 @@ def set_k(
 
     The daemon forgets teams of another size; the policy `mutant` picks new ones.
 
-    The default policy `rule` picks no team, so that no flow's arms change, and `note` says so. With it, or
-    with `mpts.enabled = false`, only `POST /v1/mpts` picks teams.
+    The default policy `rule` picks no team, so no flow gets another arm, and `note` says so. With this
+    policy, or with `mpts.enabled = false`, only `POST /v1/mpts` picks teams.
     """
     how = {**timed(confirm_within_s), **expected(if_match)}
     size = daemon.ask(TeamSizeChange, "k.set", k=request.k, runtime=runtime, **how)
@@ -101,7 +105,7 @@ def set_k(
 
 @router.get("/mpts", summary="Show team selections", responses=problem_responses(503))
 def get_mpts(daemon: DaemonDep) -> TeamSearches:
-    """The progress of the selections under way, and the teams that were found."""
+    """The progress of the team selections under way, and the teams that were found."""
     return daemon.ask(TeamSearches, "mpts.status")
 
 
@@ -121,9 +125,10 @@ def cancel_mpts(
         Query(max_length=128, description="Limit the request to this prefix", examples=["192.0.2.0/24"]),
     ] = None,
 ) -> TeamSearches:
-    """End selections under way. Their flows go on with all arms of the pool; teams found before stay.
+    """End team selections under way. Their flows go on with all arms of the pool. Teams that were found
+    before stay.
 
-    With `mpts.enabled` the next flow to such a prefix starts a selection again.
+    With `mpts.enabled` the next flow to a prefix without a team starts a selection again.
     """
     given: dict[str, Json] = {} if prefix is None else {"prefix": prefix}
     return daemon.ask(TeamSearches, "mpts.cancel", **given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of arrays that the whole package uses."""
+"""The array types of the whole package."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 """Integer indices into another array."""
 Slots = NDArray[np.int64]
-"""Slot numbers of flows; `slots` describes them."""
+"""Slots of flows. A slot is the number of a flow's row in the program's arrays; see the module `slots`."""
 ArmIds = NDArray[np.uint8]
-"""Arm numbers as the kernel module uses them, from 1 up; 0 means no arm."""
+"""Numbers of arms, the congestion controls that a flow can run, as the kernel module has them. They count
+from 1; 0 means no arm.
+"""

@@ -43,8 +43,8 @@ def digest(arrays: Arrays) -> str:
 def write(
     path: Path, arrays: Arrays, metadata: Mapping[str, object], *, version: int, mode: int | None = None
 ) -> str:
-    """Write the file as a whole or not at all, and return its checksum. `mode` is passed to
-    `write_atomically`.
+    """Replace the file as a whole, and return its checksum. A crash leaves the old file or the new one.
+    `mode` is the new file's mode; see `write_atomically`.
 
     Raises:
         ArtifactError: a name is reserved, or the file cannot be written.
@@ -68,10 +68,10 @@ def read(
 
     Args:
         path: the file.
-        what: content of the file in the words of an error message ("encoder weights").
-        version: the only version of the content that the caller reads.
-        remedy: the advice if the file is missing ("train it with `make train-ltp`").
-        bytes_max: largest size of a file that is read. No array takes more memory than the file has bytes.
+        what: content of the file, for error messages ("encoder weights").
+        version: the only version of the content that the caller can read.
+        remedy: advice for the case that the file is missing ("train it with `make train-ltp`").
+        bytes_max: largest size of the file. The arrays take no more memory than the file has bytes.
 
     Returns:
         The arrays by name, and the metadata with its `version`.
@@ -129,9 +129,10 @@ def _check_sizes(stream: BinaryIO) -> None:
 
 
 def revision() -> str:
-    """The commit of the repository, which an artifact names; "unknown" outside of a repository.
+    """The commit of the repository's checkout, for the description of an artifact; "unknown" outside of a
+    repository.
 
-    The name ends in "-dirty" if a file of the commit has been changed since.
+    The text ends in "-dirty" if a file of the commit has been changed since.
     """
     folder = str(Path(__file__).resolve().parent)
     command = ["git", "-C", folder, "describe", "--always", "--exclude=*", "--dirty", "--abbrev=40"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache: everything that is fetched or computed, and can be made again."""
+"""The cache: a folder for everything that is fetched or computed, and can be made again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure functions on the workers of a Dask cluster, each named by the hash of all that it depends on.
+"""Runs pure functions on the workers of a Dask cluster. Each task is named by a hash of all that its result
+depends on.
 
-Dask schedules the tasks, notices dead workers and gives their tasks to other workers. It is imported only
-when a cluster is entered. A worker hashes a task's inputs again on its own machine. If this hash differs from
-the caller's, the result would differ too. So the worker refuses the task, and the error names both hashes.
+Dask schedules the tasks, notices dead workers and gives their tasks to other workers. The package is imported
+only when a cluster is entered. A worker hashes a task's inputs again on its own machine. If this hash differs
+from the caller's, the result would differ too. So the worker refuses the task, and the error names both
+hashes.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Task(Protocol[NewsGiven, MadeFrom]):
     """A pure function with its inputs. Tasks, their progress reports and their results are pickled."""
 
     def fingerprint(self) -> str:
-        """The hash of everything that the result depends on, on this machine."""
+        """The hash of everything that the result depends on, such as inputs and code, as found on this
+        machine.
+        """
 
     def make(self, on_news: Callable[[NewsGiven], None], /) -> MadeFrom:
         """Compute the result, and report the progress to `on_news` meanwhile."""
@@ -59,14 +63,14 @@ class Cluster:
     """A connection to a Dask scheduler, used as a context manager. Several threads may share it.
 
     Attributes:
-        slots: number of tasks that its workers ran at once when the connection was made.
+        slots: number of tasks that the workers could run at once when the connection was made.
     """
 
     def __init__(self, address: str) -> None:
-        """Take the scheduler's address: `tls://HOST:PORT`, or `tcp://` on this host.
+        """Take the scheduler's address: `tls://HOST:PORT`, or `tcp://HOST:PORT` for a scheduler on this host.
 
         Raises:
-            ConfigError: the address is none of these.
+            ConfigError: the address has neither form.
         """
         self.slots = 0
         self._futures: set[Future[object]] = set()
@@ -134,7 +138,7 @@ class Cluster:
     def make(self, task: Task[News, Made], on_begin: Callable[[], None], on_news: OnNews[News]) -> Made:
         """Return the result of a task, which one of the workers computes.
 
-        Callers that ask for the same task meanwhile get the same result.
+        If other threads ask for the same task meanwhile, they get the same result.
 
         Args:
             task: the task.
@@ -143,7 +147,7 @@ class Cluster:
 
         Raises:
             ClusterError: a worker refuses the task, the task failed, or it took several workers down.
-            LtpSwitcherError: the task has no fingerprint; see `Task.fingerprint`.
+            LtpSwitcherError: the hash of the task's inputs cannot be computed; see `Task.fingerprint`.
         """
         import distributed
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the small programs (`python -m …`): numbers within limits, and errors in one line."""
+"""Common parts of the small programs (`python -m …`): numbers within limits, and errors in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ltp_switcher.errors import LtpSwitcherError
 
 Main = Callable[[Sequence[str] | None], int]
 Program = Callable[..., int]
-"""A `Main` whose arguments may be left out."""
+"""A program's main function. Without arguments it takes those of the command line."""
 _INTERRUPTED: Final = 130
 
 
@@ -56,8 +56,8 @@ def printable(text: str) -> str:
 
 
 def program(name: str) -> Callable[[Main], Program]:
-    """Decorate a `main`: a failure becomes a line on stderr and exit status 1; Ctrl-C becomes exit status
-    130.
+    """Decorate the main function of a program. A failure becomes one line on stderr and exit status 1. Ctrl-C
+    becomes exit status 130.
     """
 
     def decorate(main: Main) -> Program:

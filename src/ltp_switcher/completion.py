@@ -11,8 +11,8 @@ SHELLS: Final = ("bash", "zsh")
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return the completion script for a shell of `SHELLS`. It completes arguments of type `Path` with
-    files.
+    """Return the completion script for `shell`, one of `SHELLS`. The script completes arguments of type
+    `Path` with file names.
     """
     # Each command of the program loads this module for `SHELLS`; only one needs shtab.
     import shtab

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exceptions. Each one that the project raises on purpose descends from `LtpSwitcherError`.
+"""The project's exceptions. Each exception that the project raises on purpose descends from
+`LtpSwitcherError`.
 
 A message tells its reader the fault and the remedy.
 """
@@ -12,7 +13,7 @@ class LtpSwitcherError(Exception):
 
 
 def reason(error: Exception) -> str:
-    """Say why something failed, in words for a user. The number and the path of an `OSError` are left out."""
+    """Say why something failed, in words for a user. An `OSError` loses its number and its path."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
@@ -31,7 +32,7 @@ class ConfigError(InvalidValueError):
 
 
 class RefusedError(LtpSwitcherError):
-    """A valid request that the present state does not allow. The message names the remedy."""
+    """A valid request is not possible in the program's present state. The message names the remedy."""
 
 
 class DatapathError(LtpSwitcherError):
@@ -74,4 +75,4 @@ class ClusterError(LtpSwitcherError):
 
 
 class EmulationError(LtpSwitcherError):
-    """Mahimahi is not set up on this machine, or its shells failed."""
+    """The link emulator Mahimahi is not set up on this machine, or its shells failed."""

@@ -22,7 +22,9 @@ _NORMAL: Final = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over repeats, and the half-width of its 95 % interval (Student's t), NaN for a single repeat."""
+    """A mean over repeats, and half of the width of its 95 % interval (Student's t). The half-width is NaN
+    for a single repeat.
+    """
 
     mean: float
     half: float
@@ -39,7 +41,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The range that a figure must reach: `low` to `high`, both included, and less than `below`."""
+    """The range that a figure must reach: from `low` to `high`, both included. With `below`, the figure must
+    also be less than `below`.
+    """
 
     low: float = -math.inf
     high: float = math.inf
@@ -60,9 +64,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that a scheme reached. A figure without a target is shown for comparison only.
+    """One number that a scheme (a congestion control, or a way to choose one) reached. A figure without a
+    target is shown for comparison only.
 
-    `spread` holds the least and the largest value of single seeds; it is None if there is one seed.
+    `spread` has the least and the largest value over seeds; None if there is one seed.
     """
 
     scheme: str
@@ -73,7 +78,9 @@ class Figure:
 
     @property
     def quantity(self) -> str:
-        """The quantity to compare. For a worst case, the place where a scheme is worst is left out."""
+        """The measured quantity, without the place in parentheses at which a scheme is worst. So worst cases
+        of several schemes can be compared.
+        """
         return self.what.partition(" (")[0] if self.what.startswith("least") else self.what
 
     @property
@@ -82,7 +89,7 @@ class Figure:
         return None if self.target is None else self.target.met(self.value)
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
+        """Return the figure as plain values for JSON."""
         return {
             **asdict(self),
             "target": None if self.target is None else str(self.target),

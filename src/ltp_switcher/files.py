@@ -31,10 +31,12 @@ _LOOK_S: Final = 0.02
 
 @contextmanager
 def locked(path: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
-    """Hold the lock on a file while it is rewritten. Other programs and threads that call this function wait.
+    """Hold the lock on a file while the caller rewrites the file. Other programs and threads that call this
+    function wait.
 
     The lock is flock(2) on a hidden file beside `path`, because a rewrite replaces `path` itself. The hidden
-    file is never removed. Only its owner may open it, or any reader could keep the writers waiting.
+    file is never removed. Only its owner may open it. Otherwise anyone who may read it could hold the lock
+    and keep the writers waiting.
 
     Raises:
         ArtifactError: the lock cannot be made, or others hold it for more than `wait_s` seconds.
@@ -99,8 +101,8 @@ def read_whole(path: Path, bytes_max: int) -> bytes:
 
 @contextmanager
 def opened(path: Path, bytes_max: int) -> Iterator[BinaryIO]:
-    """Open a file of at most `bytes_max` bytes. It raises the errors of `read_whole`, also for reads in the
-    context.
+    """Open a file of at most `bytes_max` bytes for reading. The function raises the errors of `read_whole`,
+    also for reads within the context.
     """
     try:
         # Without O_NONBLOCK a pipe in its place would wait for a writer.
@@ -121,7 +123,7 @@ def opened(path: Path, bytes_max: int) -> Iterator[BinaryIO]:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file that cannot be used, and return its new path."""
+    """Rename a file that cannot be used, so that a new file can take its place. Return the new path."""
     aside = path.with_name(f"{path.name}.corrupt-{time.time_ns()}")
     try:
         path.replace(aside)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neural network layers in numpy for a batch of flows, so that inference needs no PyTorch.
+"""Neural network layers in numpy for a batch of flows, so that running a network needs no PyTorch.
 
-Weights are float32, in PyTorch's layout and gate order. The first axis of every other array is the batch.
+Weights are float32, in PyTorch's layout and order of gates. The first axis of every other array is the batch:
+one row for each flow.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ _ONE = np.float32(1)
 
 
 class Cell(NamedTuple):
-    """Weights of a recurrent layer with g gates (GRU 3, LSTM 4), as PyTorch names and orders them."""
+    """Weights of a recurrent layer with g gates (3 for a GRU, 4 for an LSTM), as PyTorch names and orders
+    them. `size` is the length of the layer's state.
+    """
 
     weight_ih: Array
-    """Shape (g size, inputs)."""
+    """Weights of the inputs, shape (g size, inputs)."""
     weight_hh: Array
-    """Shape (g size, size)."""
+    """Weights of the state, shape (g size, size)."""
     bias_ih: Array
-    """Shape (g size,)."""
+    """Bias of the inputs' part, shape (g size,)."""
     bias_hh: Array
-    """Shape (g size,)."""
+    """Bias of the state's part, shape (g size,)."""
 
 
 def sigmoid(x: Array) -> Array:
@@ -66,9 +69,9 @@ def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:
 
 
 class Gru:
-    """`gru_cell` with its weights laid out for speed with many flows.
+    """A GRU layer that computes `gru_cell` faster with many flows.
 
-    One matrix product of the concatenated inputs and state serves both gates. A sigmoid is computed by the
+    The reset and update gates come from one matrix product of inputs and state. A sigmoid is computed by the
     tanh of half its argument. The weights are halved beforehand, which is exact in floating point.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra fields of a log line, by which the journal can be searched: `journalctl LTP_COOKIE=…`."""
+"""Extra fields of log lines, by which an operator can search the journal: `journalctl LTP_COOKIE=…`."""
 
 from __future__ import annotations
 

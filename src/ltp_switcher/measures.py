@@ -27,14 +27,15 @@ def loss_rate(lost_pkts: ArrayLike, delivered_pkts: ArrayLike) -> Floats:
 def reward(throughput: ArrayLike, loss: ArrayLike, delay: ArrayLike, *, zeta: float, kappa: float) -> Floats:
     """Eq. 1 of the Mutant paper: (thr - zeta * l)^kappa / d.
 
-    In the paper l is a loss *rate*. This fraction is subtracted from a throughput, so the term would vanish
-    on any fast path. Here loss costs its share of the throughput: max(thr - zeta * l * thr, 0)^kappa / d. A
-    negative base counts as 0, never as its absolute value: squaring it would reward heavy loss.
+    In the paper l is a loss *rate*. It is subtracted from a throughput, so it would have no effect on a fast
+    path. Here loss costs its share of the throughput: max(thr - zeta * l * thr, 0)^kappa / d. A negative base
+    counts as 0. Without this, the square of a negative base would reward heavy loss.
 
     Args:
-        throughput: in any unit, or over a reference; any shape.
-        loss: see `loss_rate`.
-        delay: mean RTT in any unit, or over a reference. Where it is 0 or NaN (unknown), the reward is 0.
+        throughput: in any unit, or divided by a reference; any shape.
+        loss: share of lost packets; see `loss_rate`.
+        delay: mean RTT in any unit, or divided by a reference. Where it is 0 or NaN (unknown), the reward is
+            0.
         zeta: weight of loss.
         kappa: weight of throughput against delay.
 
@@ -49,7 +50,8 @@ def reward(throughput: ArrayLike, loss: ArrayLike, delay: ArrayLike, *, zeta: fl
 
 
 def jain_index(throughputs: ArrayLike) -> Floats:
-    """Jain's fairness index over the first axis, 1/n (one flow has all) to 1 (all equal).
+    """Jain's fairness index over the first axis, from 1/n (one of n flows has all) to 1 (all flows are
+    equal).
 
     The index is (sum x)^2 / (n sum x^2), for throughputs x >= 0. If all flows stand still, they count as
     equal. The result has the shape of the other axes.

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The colours of pictures: one for each arm, on light and dark grounds, and some for other series.
+"""The colours of pictures: one for each arm (a congestion control), on light and dark backgrounds, and some
+for other series.
 
-An arm has the same colour in pictures, on the terminal and on the dashboard.
-The four arms that stand side by side most (bbr, ltp, vegas, cubic) were chosen by hand. The others were found
-by search: least distance in OKLab (Ottosson 2020) under normal sight and the three kinds of colour blindness
-(Machado et al. 2009), and contrast with the ground (WCAG 2.2, 1.4.11). Fifteen colours are too many for
-every eye to tell apart, so an arm's name always stands by its colour.
+An arm has the same colour in pictures, on the terminal and on the dashboard. The four arms that are shown
+together most (bbr, ltp, vegas, cubic) got their colours by hand. The other colours were found by a search for
+large distances between colours. The search used the distance in OKLab (Ottosson 2020), under normal sight and
+the three kinds of colour blindness (Machado et al. 2009). Each colour keeps its contrast with the background
+(WCAG 2.2, 1.4.11). Fifteen colours are too many for every eye to tell apart, so an arm's name always stands
+by its colour.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """One colour as `#RRGGBB`, on a light and on a dark ground."""
+    """One colour as `#RRGGBB`, in a version for a light background and a version for a dark one."""
 
     light: str
     dark: str
@@ -41,12 +43,12 @@ ARMS: Final[Mapping[str, Paint]] = {
     "owl": Paint("#093688", "#5481D2"),
 }
 OTHER: Final = Paint("#6B7480", "#98A1AE")
-"""The paint of any other arm, and of a flow without one."""
+"""The colour of any other arm, and of a flow without an arm."""
 
 BLUE: Final = "#0072B2"
 VERMILION: Final = "#D55E00"
 SERIES: Final = (BLUE, "#E69F00", "#009E73", VERMILION, "#56B4E9", "#332288", "#CC79A7", "#000000")
-"""Colours of series that are not arms, such as paths or hosts, in pictures on a light ground.
+"""Colours of series that are not arms, such as paths or hosts, in pictures on a light background.
 
 They are the colours of Okabe and Ito (2008), with an indigo in place of the yellow, which is pale on white.
 """

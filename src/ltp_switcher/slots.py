@@ -58,7 +58,7 @@ def column(
 
 
 def put_first(past: NDArray[np.float64], slots: Slots, seen: NDArray[np.float64]) -> None:
-    """Put new values of these slots, shape (n,), first in their rows of the column `past`.
+    """Put the new values `seen` of these slots, shape (n,), first in the rows of the column `past`.
 
     The older values move on by one place, and the oldest is dropped.
     """
@@ -69,9 +69,11 @@ def put_first(past: NDArray[np.float64], slots: Slots, seen: NDArray[np.float64]
 
 
 class SlotArrays:
-    """Columns with one value for each slot. They grow together with the columns of the object's parts.
+    """An object with columns: arrays with one row for each slot. The columns of the object's parts grow along
+    with its own.
 
-    A class whose columns are shaped by attributes sets these attributes before it calls `super().__init__()`.
+    A class may shape its columns by attributes. It sets these attributes before it calls
+    `super().__init__()`.
     """
 
     _columns: ClassVar[Mapping[str, _Column]] = {}
@@ -93,7 +95,9 @@ class SlotArrays:
         return self._capacity
 
     def part(self, part: Part) -> Part:
-        """Make another object share these slots: it grows and is reset along with this one."""
+        """Make another object a part of this one: its columns have the same slots, and grow and are reset
+        along with this object's.
+        """
         part.grow(self._capacity)
         self._parts.append(part)
         return part
@@ -128,6 +132,8 @@ class SlotArrays:
             part.reset(slots)
 
     def copy(self, slots: Slots, source: Self) -> None:
-        """Give these slots the values that they have in `source`, which has room for them."""
+        """Copy the values of these slots from `source`, an object of the same class that has room for the
+        slots.
+        """
         for name in self._columns:
             getattr(self, name)[slots] = getattr(source, name)[slots]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TOML files that people write: settings, policies, scenarios and declarations of arms."""
+"""Reads TOML files that people write: settings, policies, scenarios and declarations of arms."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.nesting import children
 
 DEPTH_MAX: Final = 32
-"""Largest depth of nesting that is accepted. All later users of the values can handle far more."""
+"""Deepest allowed nesting. All later users of the values can handle far more."""
 _WHOLE: Final = range(-(2**63), 2**63)
-"""The whole numbers that every program must accept according to TOML 1.0."""
+"""The range of whole numbers that every reader must accept according to TOML 1.0."""
 
 
 def read(path: Path, field: str) -> dict[str, object]:
     """Return the content of a TOML file. A byte-order mark, which some editors write, is skipped.
 
     Raises:
-        ConfigError: the file cannot be read, or is not TOML. The error is about `field`.
+        ConfigError: the file cannot be read, or is not TOML. The error names the setting `field`.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
