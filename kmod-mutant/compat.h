@@ -11,8 +11,8 @@
 #include <net/tcp.h>
 
 /*
- * Distributions let the compiler clear what a function has on its stack. What is filled in field by
- * field on every ACK need not be cleared before. 6.15 calls it __uninitialized.
+ * Distributions let the compiler clear a function's variables on its stack. A variable that is
+ * filled in field by field on every ACK need not be cleared before. 6.15 calls it __uninitialized.
  */
 #if __has_attribute(uninitialized)
 #define MUTANT_NOT_CLEARED	__attribute__((uninitialized))
@@ -22,7 +22,7 @@
 
 /*
  * 6.13 has names of their own for those who write and read a latch, and stable kernels took them
- * over. There is no difference but what KCSAN is told.
+ * over. Only KCSAN sees a difference.
  */
 #ifndef MUTANT_HAS_LATCH_NAMES
 #define write_seqcount_latch_begin(latch)	raw_write_seqcount_latch(latch)
@@ -30,7 +30,7 @@
 #define write_seqcount_latch_end(latch)		do { } while (0)
 #define read_seqcount_latch(latch)		raw_read_seqcount_latch(latch)
 #ifdef MUTANT_HAS_RAW_LATCH_RETRY
-/* From 6.5 to 6.12. */
+/* This name exists from 6.5 to 6.12. */
 #define read_seqcount_latch_retry(latch, seq)	raw_read_seqcount_latch_retry(latch, seq)
 #endif
 #endif
@@ -46,7 +46,7 @@
 #define TCP_CONG_NO_FALLBACK_RFC3168	0
 #endif
 
-/* What the kernel asks for again in a connection's life: `mutant` and all its arms have none. */
+/* Flags that the kernel asks for again later: `mutant` and all its arms have none. */
 #define MUTANT_CONG_ECN_FLAGS \
 	(TCP_CONG_NEEDS_ECN | TCP_CONG_NEEDS_ACCECN | TCP_CONG_ECT_1_NEGOTIATION | \
 	 TCP_CONG_NO_FALLBACK_RFC3168)
@@ -74,7 +74,7 @@ static inline void mutant_call_tx_start(const struct tcp_congestion_ops *ops, st
 #endif
 }
 
-/* What a protocol of ours does when a flow sends again: @run takes the socket. */
+/* A protocol of ours calls @run with the socket when a flow sends again. */
 #ifdef MUTANT_HAS_CWND_EVENT_TX_START
 #define MUTANT_TX_START_OP(run)		.cwnd_event_tx_start = run
 #define MUTANT_TX_START_EVENT(run)

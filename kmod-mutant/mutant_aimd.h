@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Spine's AIMD (section 3.3): what an acknowledged packet adds to the window or takes from it.
+ * Spine's AIMD (section 3.3): an acknowledged packet adds to the window or takes from it.
  *
- * The four parameters are those of a control, in its order. "For every ACK" is taken to mean every
+ * The four parameters are a control's, in its order. "For every ACK" is taken to mean every
  * acknowledged packet, so that an ACK for two counts twice, whatever the receiver or an offload
  * makes of ACKs. Pure logic.
  */

@@ -26,8 +26,8 @@ static DEFINE_MUTEX(mutant_arms_mutex);
 
 /*
  * Whether arms may be looked for, and are registered at once. Requests and parameters reach us
- * before `mutant` is ready, and until the module's memory goes: what they found then would outlive
- * it. Under the mutex.
+ * before `mutant` is ready, and until the module's memory goes: an arm that they found then would
+ * outlive it. The mutex orders it.
  */
 static bool mutant_arms_open;
 
@@ -90,7 +90,7 @@ static const char *mutant_arm_unfit(const struct tcp_congestion_ops *ops)
 	return NULL;
 }
 
-/* Try to open @arm, whose name is set. Its state and reason say what came of it. */
+/* Try to open @arm, whose name is set. Its state and reason hold the result. */
 static void mutant_arm_find(struct mutant_arm *arm)
 {
 	struct socket *pin;

@@ -24,8 +24,8 @@ bool mutant_bbr_starting(struct sock *sk, const struct tcp_congestion_ops *ops)
 }
 
 /*
- * Whether BBR holds the flow back to empty the queue: in ProbeRTT, the one state with a window gain
- * of 1, or in Drain, the one with a pacing gain below a half.
+ * Whether BBR holds the flow back to empty the queue. ProbeRTT is the one state with a window gain
+ * of 1, and Drain the one with a pacing gain below a half.
  */
 bool mutant_bbr_draining(struct sock *sk, const struct tcp_congestion_ops *ops)
 {

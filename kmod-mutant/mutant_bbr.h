@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is known of BBR's own state: from its get_info, and of the first members of `struct bbr`,
- * which tcp_bbr.c keeps to itself. Their places are checked on BBR's first init, and nothing is
- * written where they are not as expected.
+ * BBR's own state is known from its get_info, and from the first members of `struct bbr`, which
+ * tcp_bbr.c keeps to itself. Their places are checked on BBR's first init, and nothing is written
+ * where they are not as expected.
  */
 #ifndef _MUTANT_BBR_H
 #define _MUTANT_BBR_H

@@ -208,7 +208,7 @@ MODULE_PARM_DESC(resume, "begin with a part of the window that earlier flows to 
 module_param_named(resume_max_jump_kb, mutant_config.resume_max_jump_kb, uint, 0644);
 MODULE_PARM_DESC(resume_max_jump_kb, "the most to which the window of a flow that resumes may jump, KiB (default 1024)");
 
-/* Check what was given at load, once the arms are known. */
+/* Check the parameters given at load, once the arms are known. */
 int mutant_config_init(void)
 {
 	int err;

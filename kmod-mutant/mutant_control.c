@@ -10,7 +10,7 @@ struct mutant_range {
 	u32 max;
 };
 
-/* Spine section 3.3 bounds the alphas; the bounds of beta and C keep Cubic what it is. */
+/* Spine section 3.3 bounds the alphas; the bounds of beta and C keep Cubic's character. */
 static const struct mutant_range mutant_control_bounds[][MUTANT_CONTROL_VALUES] = {
 	[MUTANT_CONTROL_LAW_WINDOW] = { { 1, ~0U }, { 0, ~0U } },
 	[MUTANT_CONTROL_LAW_AIMD] = {
@@ -42,8 +42,8 @@ bool mutant_control_fits(u32 arm, u32 law, const u32 *value)
 }
 
 /*
- * What a flow whose window is between @low and @high may have of the window @wanted: from half to
- * twice its own, never more than @clamp, and within what any flow may have.
+ * The part of the window @wanted that a flow with a window between @low and @high may have. It is
+ * half to twice its own, never more than @clamp, and within any flow's limits.
  */
 u32 mutant_control_window(u32 wanted, u32 low, u32 high, u32 clamp)
 {

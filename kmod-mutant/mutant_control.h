@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The controls of the learned arms: what may be sent, and how a flow keeps it.
+ * The controls of the learned arms: which may be sent, and how a flow keeps one.
  *
- * A control is kept by whoever answers a netlink request, one at a time, and taken by the flow's
- * ACKs, which wait for nobody: a latch holds the setting twice, and an ACK that comes while one
- * copy is being written reads the other. Pure logic, tested on the host with both sides at once.
+ * A control is kept by whoever answers a netlink request, one at a time. The flow's ACKs take it,
+ * and wait for nobody: a latch holds the setting twice. An ACK that comes while one copy is being
+ * written reads the other. Pure logic, tested on the host with both sides at once.
  */
 #ifndef _MUTANT_CONTROL_H
 #define _MUTANT_CONTROL_H

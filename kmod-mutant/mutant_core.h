@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the files of tcp_mutant share.
+ * The files of tcp_mutant share this.
  *
  *	main	loading and unloading
  *	config	the module's parameters
@@ -9,33 +9,33 @@
  *	index	flows by cookie
  *	queue	flows that have something to tell
  *	memory	the slab caches of flows' objects
- *	measure	what is measured of a flow: its steps, the records that netlink shows
+ *	measure	the measures of a flow: its steps, the records that netlink shows
  *	dest	how many flows go to the same destination
- *	host	what flows have saved for the next one to the same host
+ *	host	state that flows have saved for the next one to the same host
  *	event	multicast of birth, death and fallback
  *	trace	tracepoints for switch and fallback
- *	hooks	what runs for every ACK
- *	sample	what a socket says at an ACK
+ *	hooks	the code that runs for every ACK
+ *	sample	a socket's values at an ACK
  *	fold	samples into records (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
- *	echo	what came of what was sent under each control (pure logic)
+ *	echo	the fate of the packets sent under each control (pure logic)
  *	pulse	asking the path for more (pure logic)
- *	life	what a flow tells of its whole life (pure logic)
+ *	life	a flow's report on its whole life (pure logic)
  *	ring	the places of a ring of bounded size (pure logic)
- *	outcome	what came of each flow, told when it ends
- *	resume	the window that a flow begins with, of what was saved (pure logic)
+ *	outcome	the result of each flow, told when it ends
+ *	resume	the window that a flow begins with, from the saved state (pure logic)
  *	jump	the same on a socket
  *	path	RTT floor, rate, bandwidth-delay product, the window of a handover (pure logic)
  *	switch	leaving one arm and entering another
  *	freeze	an arm's state: started, frozen, restored, left behind
- *	info	what a protocol tells of itself
- *	bbr	what is known of BBR's own state
- *	vegas	what is known of Vegas's
- *	executor what the learned arms run for every ACK
+ *	info	a protocol's report on itself
+ *	bbr	the known part of BBR's own state
+ *	vegas	the known part of Vegas's own state
+ *	executor the code that the learned arms run for every ACK
  *	law	the laws that they run, a table of ops each; window, aimd, cubic are pure logic
  *	marks	the learned arms under congestion marks (pure logic)
  *	control	the parameters of the learned arms: checked, kept, taken (pure logic)
- *	session	who may change what, and who steers
+ *	session	who may change flows and settings, and who steers
  *	start	the arms that flows begin on, by destination
  *	visit	flows to a destination that begin on the same arm, drawn by lot (pure logic)
  *	nl	the requests of the netlink family; flow, step, command and control have files of
@@ -76,7 +76,7 @@ struct mutant_config {
 	u32 resume_max_jump_kb;		/* the most to which a flow's window may jump, KiB */
 	u32 flows_max;			/* a socket beyond it runs its first arm, and is no flow */
 	u32 watchdog_ms;		/* 0: no watchdog */
-	u32 watchdog_jiffies;		/* the same, jiffies */
+	u32 watchdog_jiffies;		/* the watchdog's time in jiffies */
 };
 
 extern struct mutant_config mutant_config;
@@ -87,14 +87,14 @@ void mutant_config_set_watchdog(u32 ms);
 
 /*
  * An arm: a congestion control that a flow can run. `ops` is a clone of the protocol's own, with
- * our hooks over init, release and the one callback that runs for every ACK; a flow runs the arm
+ * our hooks over init, release and the one callback that runs for every ACK. A flow runs the arm
  * when its icsk_ca_ops points at the clone. Callbacks that are not hooked cost nothing. The clones
- * are registered: getsockopt() shows their names, and a program that sets what it was shown must
- * not be refused. An application that asks for a clone pins its flow to the arm.
+ * are registered: getsockopt() shows their names, and a program that sets such a name must not be
+ * refused. An application that asks for a clone pins its flow to the arm.
  */
 struct mutant_arm {
 	struct tcp_congestion_ops ops;	/* the clone */
-	const struct tcp_congestion_ops *orig;	/* what it was cloned from */
+	const struct tcp_congestion_ops *orig;	/* the protocol's own, of which `ops` is a clone */
 	struct socket *pin;		/* a socket that runs `orig`, to hold its module; or NULL */
 	u8 id;
 	u8 kind;			/* enum mutant_arm_kind */
@@ -123,52 +123,52 @@ static inline bool mutant_arm_available(u32 id)
 	return smp_load_acquire(&mutant_arms[id].state) == MUTANT_ARM_STATE_AVAILABLE;
 }
 
-/* A flow's frozen arm, with what it had set in the socket outside its own state. */
+/* A flow's frozen arm, with its settings in the socket outside its own state. */
 struct mutant_slot {
 	u64 priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];	/* the arm's private bytes */
 	u64 frozen_us;			/* tcp_mstamp when it was frozen, µs */
 	u64 frozen_bytes;		/* bytes acknowledged when it was frozen */
-	u32 frozen_jiffies;		/* when it was frozen, jiffies */
+	u32 frozen_jiffies;		/* time when the arm was frozen, jiffies */
 	u32 snd_cwnd_clamp;		/* the arm's own, packets; ~0: none */
 	u32 snd_cwnd_cnt;		/* a fraction of a packet, in the arm's own unit */
 	u32 ssthresh;			/* packets */
 	u8 ca_state;			/* TCP_CA_* that the arm last heard of */
-	bool used;			/* it holds an arm: the arm's init has run */
+	bool used;			/* true if an arm is frozen here: the arm's init has run */
 	bool paces;			/* the arm asked the stack to pace */
 };
 
-/* What a flow that has switched keeps of the arms that it left. */
+/* A flow that has switched keeps this of the arms that it left. */
 struct mutant_past {
 	struct mutant_epoch epoch[MUTANT_EPOCHS];
 	struct mutant_slot *slot[MUTANT_ARMS_MAX + 1];	/* frozen arms, by id; NULL: never left */
 	struct mutant_shares shares;
 };
 
-/* What is measured of a flow, from the first time on that somebody asks for its steps. */
+/* The measures of a flow, from the first time on that somebody asks for its steps. */
 struct mutant_measures {
 	struct mutant_steps steps;
-	u64 closed_ns;			/* when the last step was closed, CLOCK_MONOTONIC */
+	u64 closed_ns;			/* time when the last step was closed, CLOCK_MONOTONIC */
 	u64 due_ns;			/* no step is closed before */
 	u64 rate;			/* last delivery rate sample, bytes per second */
 	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
-	u32 rate_interval_us;		/* its time, µs */
+	u32 rate_interval_us;		/* time of that sample, µs */
 	struct mutant_path path;
 	struct mutant_pulse pulse;
 	struct mutant_epochs epochs;
 	struct mutant_dest *dest;	/* NULL: no memory for it */
-	u32 told_us;			/* when its last outcome was told, µs; wraps */
+	u32 told_us;			/* time when the flow's last outcome was told, µs; wraps */
 	bool draining;			/* the active arm empties the queue, as of this step */
 };
 
-/* What a flow that was ever controlled keeps for the learned arms. */
+/* A flow that was ever controlled keeps this for the learned arms. */
 struct mutant_learned {
-	struct mutant_kept kept[MUTANT_LEARNED_ARMS];	/* by arm */
+	struct mutant_kept kept[MUTANT_LEARNED_ARMS];	/* controls by arm */
 	struct mutant_echoes echoes;
 };
 
 /* The windows that controls may ask for; they stay for a shortest step (mutant_nl_control.c). */
 struct mutant_bound {
-	u32 since;			/* when they were set, jiffies */
+	u32 since;			/* time when the windows were set, jiffies */
 	u32 low;			/* the smaller of the flow's own windows, packets */
 	u32 high;			/* the larger of them, packets; 0 before it is set */
 };
@@ -182,34 +182,34 @@ struct mutant_end {
 };
 
 /*
- * A flow. It is small, for most connections are short: what is measured, switched or controlled has
- * objects of its own, which come when they are needed and stay until the flow ends. Members up to
- * `start` are used under the socket's lock only.
+ * A flow. It is small, for most connections are short. Measures, switches and controls have objects
+ * of their own, which come when they are needed and stay until the flow ends. Members up to `start`
+ * are used under the socket's lock only.
  */
 struct mutant_flow {
-	struct rhash_head node;		/* in the table of flows by socket */
+	struct rhash_head node;		/* place in the table of flows by socket */
 	struct sock *sk;
 	struct mutant_past *past;	/* NULL before the first switch */
 	struct mutant_jumper *jumper;	/* NULL: takes no part in Careful Resume; read under RCU */
 	u8 arm;				/* id of the active arm */
 	bool paces;			/* the active arm asked the stack to pace */
 	bool folded;			/* the ACK being processed has been folded already */
-	bool guest;			/* of another namespace than the initial one; constant */
+	bool guest;			/* true outside of the initial namespace; constant */
 	u32 entry_lost;			/* packets lost when the active arm was entered */
 	struct mutant_counters last;	/* the socket's counters when they were last folded */
 	u32 snd_cwnd_clamp;		/* the flow's own, whatever an arm made of it, packets */
-	u32 arm_clamp;			/* what the active arm made of it, packets */
-	u32 entry_ssthresh;		/* when the active arm was entered, packets */
+	u32 arm_clamp;			/* clamp that the active arm made of it, packets */
+	u32 entry_ssthresh;		/* threshold when the active arm was entered, packets */
 	struct mutant_marks marks;	/* congestion marks, as the learned arms answer them */
 	struct mutant_life life;
 	u8 first_arm;			/* id of the arm that the flow began on */
 	u8 cause;			/* why: enum mutant_start_cause */
-	u16 weight;			/* of that arm, as the visit drew it; 0: none did */
+	u16 weight;			/* weight of that arm, as the visit drew it; 0: none did */
 	u16 weights;			/* sum of them */
 	u16 family;			/* AF_INET, for v4-mapped addresses too, or AF_INET6 */
 	u32 visit;			/* number of the prefix's visit; 0: none */
-	u32 generation;			/* of the weights */
-	struct mutant_start_entry *start;	/* the prefix that the visit is of; NULL: none */
+	u32 generation;			/* generation of the weights */
+	struct mutant_start_entry *start;	/* the prefix that has the visit; NULL: none */
 
 	/* Written under the socket's lock, read under RCU. */
 	struct mutant_measures *measures;	/* NULL: nothing measured yet */
@@ -218,7 +218,7 @@ struct mutant_flow {
 
 	bool asked;			/* somebody wants to know of the flow's steps */
 
-	/* What commands say. */
+	/* Commands set these. */
 	bool abandoned;			/* the session that steered the flow has ended */
 	u8 want;			/* id of the arm to run */
 	u8 handover;			/* how to get there: enum mutant_handover_mode */
@@ -226,20 +226,20 @@ struct mutant_flow {
 	u8 reason;			/* enum mutant_fallback_reason */
 	bool pulse;			/* a pulse is to begin with the next round trip */
 	u32 refused;			/* arms that refused the flow in their init, a bit each */
-	spinlock_t lock;		/* for the writers of these; and to close or read a step */
+	spinlock_t lock;		/* orders writers of these, and those who close steps */
 	u32 flags;			/* enum mutant_flow_flags, those that commands change */
 	u32 heard;			/* last sign of life that was noted, jiffies */
 	struct mutant_bound bound;
 
-	/* What listeners have not been told yet. */
+	/* Listeners have not been told of these yet. */
 	atomic_t events;		/* enum mutant_event_bits */
-	struct llist_node told;		/* in the list of flows with events */
+	struct llist_node told;		/* place in the list of flows with events */
 
 	struct mutant_learned *learned;	/* NULL before the first control */
-	struct mutant_queue *queue;	/* where the flow waits for a step; NULL: nowhere */
+	struct mutant_queue *queue;	/* the queue where the flow waits for a step; NULL: none */
 
 	/* Who the flow is; constant. */
-	u64 cookie;			/* of the socket */
+	u64 cookie;			/* cookie of the socket */
 	struct net *net;		/* held by the socket */
 	u64 born_ns;			/* CLOCK_MONOTONIC */
 	u32 netns;			/* inode of the network namespace */
@@ -248,8 +248,8 @@ struct mutant_flow {
 	u8 saddr[16];			/* network order; 4 bytes of it for AF_INET */
 	u8 daddr[16];
 	union {
-		struct list_head queued;	/* in `queue`, under its lock */
-		struct rcu_head rcu;		/* after the end, when the flow waits nowhere */
+		struct list_head queued;	/* place in `queue`, under the queue's lock */
+		struct rcu_head rcu;		/* holds after the end: the flow waits nowhere */
 	};
 };
 

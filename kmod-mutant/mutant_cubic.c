@@ -4,12 +4,12 @@
 
 #define US_PER_S		1000000
 #define EPOCH_US_MAX		1000000000	/* keeps the cube within 64 bits */
-#define RISE_MAX		0x20000U	/* the same for the cube root */
+#define RISE_MAX		0x20000U	/* keeps the cube root's argument within 64 bits */
 #define HYSTART_WINDOW		16		/* packets */
 #define HYSTART_SAMPLES		8
 #define HYSTART_DELAY_MIN_US	4000
 #define HYSTART_DELAY_MAX_US	16000
-#define HYSTART_GAP_US		2000		/* between ACKs of one train */
+#define HYSTART_GAP_US		2000		/* longest gap between ACKs of one train */
 
 /* The largest number whose cube is not above @x: its bits one by one, from the highest. */
 u32 mutant_cube_root(u64 x)
@@ -55,7 +55,7 @@ static s64 mutant_cubic_curve(const struct mutant_cubic *c, u32 now, u32 constan
 	return now > c->k ? plateau + height : plateau - height;
 }
 
-/* What one acknowledged packet adds, times MUTANT_ONE. */
+/* The growth by one acknowledged packet, times MUTANT_ONE. */
 static s64 mutant_cubic_gain(struct mutant_cubic *c, u32 window, u32 fraction,
 			     const struct mutant_cubic_ack *ack, const u32 *value)
 {
@@ -106,7 +106,7 @@ u32 mutant_cubic_back_off(struct mutant_cubic *c, u32 window, const u32 *value)
 	return mutant_window_cut(window, beta);
 }
 
-/* The ACKs since the round began, none of them alone, fill a round trip: so does what was sent. */
+/* The ACKs since the round began, none of them alone, fill a round trip: so do the sent packets. */
 static bool mutant_cubic_train_is_long(struct mutant_cubic *c, const struct mutant_cubic_ack *ack)
 {
 	u32 now = ack->now_us;

@@ -18,7 +18,7 @@ static bool mutant_echo_stale(struct mutant_echoes *e, u32 epoch)
 	return true;
 }
 
-/* From @mark on, what is sent belongs to another control. */
+/* From @mark on, sent packets belong to another control. */
 void mutant_echo_mark(struct mutant_echoes *e, u32 epoch, const struct mutant_mark *mark)
 {
 	mutant_echo_stale(e, epoch);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Echoes: the fate of what a flow sent under each of its controls (Jury section 3.1, LTP
- * section 4).
+ * Echoes: the fate of the packets that a flow sent under each of its controls (Jury section 3.1,
+ * LTP section 4).
  *
- * A policy that moves its window by 2.5 % learns from the answer only where what it sent is cut
- * at the packet from which the new window held. Steps are too coarse for that, and counts of
- * what was sent by then: of 16 packets one is 6 %. So a flow that takes a control only makes a
- * mark, how much it has sent. The ACK that finds all of that delivered or lost answers it, and
- * tells when the newest packet that it acknowledges was sent and when that came back. What lies
- * between two such ACKs is an echo: the rate at which some packets left, and that at which the
- * same packets arrived.
+ * A policy that moves its window by 2.5 % learns from the answer only where its packets are cut at
+ * the first one under the new window. Steps are too coarse for that, and counts of the packets
+ * sent by then: of 16 packets one is 6 %. So a flow that takes a control only makes a mark, how
+ * much it has sent. The ACK that finds all of that delivered or lost answers it, and tells when
+ * the newest packet that it acknowledges was sent and when that came back. Between two such ACKs
+ * lies an echo: the rate at which some packets left, and the rate at which the same packets
+ * arrived.
  *
  * ACKs may come in batches: from a receiver that waits for its turn on a shared medium, or from a
  * network card that collects them. An ACK of a batch came when the batch did, whenever its packet
  * had arrived; the last one has hardly waited. So the last ACK of the batch before the one that
  * answers ends the echo, which need not wait for another ACK then, and its RTT is its lowest.
  *
- * "Resolved" is what was delivered or lost, and all that was sent comes to that; counts are
- * running totals that wrap, as in struct tcp_sock. Marks that would be too many are not made,
- * and the echo before them goes on. The socket's lock orders everything here. Pure logic,
- * tested on the host.
+ * Packets that were delivered or lost are "resolved", as all sent packets are in the end; counts
+ * are running totals that wrap, as in struct tcp_sock. Marks that would be too many are not made,
+ * and the echo before them goes on. The socket's lock orders everything here. Pure logic, tested on
+ * the host.
  */
 #ifndef _MUTANT_ECHO_H
 #define _MUTANT_ECHO_H
@@ -43,27 +43,27 @@
 #define MUTANT_BATCH_MAX_US	1000
 
 struct mutant_mark {
-	u32 sent;			/* packets before it */
-	u32 number;			/* of the control */
+	u32 sent;			/* packets sent before the mark */
+	u32 number;			/* number of the control */
 };
 
-/* What an ACK says. */
+/* The values of an ACK. */
 struct mutant_ack {
 	u64 now_us;
-	u64 sent_us;			/* when the newest packet that is delivered was sent */
+	u64 sent_us;			/* time when the newest delivered packet was sent */
 	u32 delivered;			/* totals */
 	u32 lost;
 };
 
 struct mutant_echoes {
-	u32 epoch;			/* in which the marks were made */
+	u32 epoch;			/* epoch in which the marks were made */
 	u32 made;
 	u32 answered;
 	u32 next;			/* packets resolved that answer the next mark */
 	u32 rtt_us;			/* last known */
-	u32 rtt_us_min;			/* of the echo under way until this batch; 0: not known */
-	u32 batch_rtt_us_min;		/* of the batch under way, which may be of the next echo */
-	u64 batch_us;			/* when it began */
+	u32 rtt_us_min;			/* RTT of the echo under way until this batch; 0: unknown */
+	u32 batch_rtt_us_min;		/* RTT of the batch under way, perhaps the next echo's */
+	u64 batch_us;			/* time when the batch began */
 	struct mutant_ack from;		/* the echo under way begins after it */
 	struct mutant_ack before;	/* the last one of the batch before */
 	struct mutant_ack last;

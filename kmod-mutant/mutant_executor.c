@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the learned arms run in the kernel: the law of their last control, for every ACK.
+ * The learned arms run this in the kernel: the law of their last control, for every ACK.
  *
- * The decisions are made in user space; here they are executed between two of them, and the flow is
- * kept safe: without a control, or without a new window for a while, it behaves as reno. All laws
- * share one cong_control, so that none of them is at the mercy of the kernel's own reduction in
- * fast recovery; a loss event cuts the window as the law says, at once, and a timeout collapses it
- * to what the kernel leaves, from where slow start brings it back.
+ * User space makes the decisions. Here the law runs between two of them, and the flow is kept safe:
+ * without a control, or a new window for a while, the flow behaves as reno. All laws share one
+ * cong_control, so that the kernel's own reduction in fast recovery cuts none of them. A loss event
+ * cuts the window at once, as the law says. A timeout collapses it to the kernel's remainder, from
+ * where slow start brings it back.
  */
 #include "compat.h"
 #include "mutant_law.h"
@@ -23,7 +23,7 @@ static void mutant_executor_init(struct sock *sk)
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
 
-/* From here on, what is sent is sent under the control that was just taken. */
+/* From here on, packets leave under the control that was just taken. */
 static void mutant_mark_sent(const struct tcp_sock *tp, const struct mutant_executor *e)
 {
 	const struct mutant_measures *m = e->flow->measures;
@@ -37,7 +37,7 @@ static void mutant_mark_sent(const struct tcp_sock *tp, const struct mutant_exec
 		mutant_echo_mark(&e->flow->learned->echoes, m->epochs.newest, &mark);
 }
 
-/* Tell the echoes what the ACK says of what was sent under earlier controls. */
+/* Tell the echoes of the ACK, which answers packets sent under earlier controls. */
 static void mutant_hear(const struct tcp_sock *tp, struct mutant_flow *f,
 			const struct rate_sample *rs)
 {
@@ -144,7 +144,7 @@ static void mutant_executor_set_state(struct sock *sk, u8 state)
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 window, left;
 
-	/* After a timeout, what was known of the path is worth nothing. */
+	/* After a timeout, all knowledge of the path is worth nothing. */
 	if (state == TCP_CA_Loss)
 		memset(&e->cubic, 0, sizeof(e->cubic));
 	if (state < TCP_CA_CWR || state > TCP_CA_Recovery ||

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The object of a flow. A protocol's private area in the socket may be full (BBR's is), so what we
- * know of a flow lives outside, found by the socket (for its ACKs) or by its cookie (for netlink).
- * It is born when a socket's congestion control is initialised and dies when it is released, both
+ * The object of a flow. A protocol's private area in the socket may be full (BBR's is), so a flow's
+ * object lives outside. It is found by the socket (for its ACKs) or by its cookie (for netlink). It
+ * is born when a socket's congestion control is initialised and dies when it is released, both
  * under the socket's lock; whoever finds it otherwise does so under RCU.
  */
 #include <linux/hash.h>
@@ -250,7 +250,7 @@ forget:
 	atomic64_inc(&mutant_flows_refused);
 }
 
-/* What changed since the last ACK, for the totals; a disconnect has cleared it all. */
+/* The totals take the changes since the last ACK; a disconnect has cleared them all. */
 static void mutant_flow_sum_up(struct sock *sk, struct mutant_flow *f)
 {
 	struct mutant_measures *m = f->measures;

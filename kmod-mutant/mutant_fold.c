@@ -17,7 +17,7 @@ void mutant_epochs_extend(struct mutant_epochs *e, struct mutant_epoch *ring)
 	e->mask = MUTANT_EPOCHS - 1;
 }
 
-/* Note a switch: what is sent from @now_us on belongs to @arm. */
+/* Note a switch: packets sent from @now_us on belong to @arm. */
 void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us)
 {
 	e->newest++;
@@ -30,9 +30,9 @@ void mutant_epoch_begin(struct mutant_epochs *e, u8 arm, u64 now_us)
 
 /*
  * The slot of @epoch in @step, which keeps its slots in the order of their epochs. When all are
- * taken the oldest epoch loses its slot; NULL if @epoch itself is older than all of them. What has
- * no slot is credited to nobody, which is better than crediting the wrong arm; the flow's own sums
- * hold it all the same.
+ * taken the oldest epoch loses its slot; NULL if @epoch itself is older than all of them. A sample
+ * without a slot is credited to nobody, which is better than crediting the wrong arm; the flow's
+ * own sums hold it all the same.
  */
 static struct mutant_credit *mutant_credit_open(struct mutant_step *step,
 						const struct mutant_epochs *e, u64 epoch)
@@ -65,7 +65,7 @@ static struct mutant_credit *mutant_credit_open(struct mutant_step *step,
 }
 
 /*
- * The slot to credit, where it is not that of the ACK before. The search starts from the last
+ * The slot to credit, where it is another than at the ACK before. The search starts from the last
  * answer, which moves by a few epochs at most from ACK to ACK, so that a long RTT costs no more
  * than a short one.
  */

@@ -2,14 +2,14 @@
 /*
  * How the samples of a flow's ACKs become one record per step, and which arm gets the credit.
  *
- * Pure logic: no kernel function is called here, so that the same source is tested on the host.
- * What runs for every ACK is inline and touches nothing but the flow's own memory.
+ * Pure logic: no kernel function is called here, so that the same source is tested on the host. The
+ * code that runs for every ACK is inline and touches only the flow's own memory.
  *
- * Credit: a congestion control's decision shows one round trip later, so a sample belongs to the
- * arm that was active when the acknowledged data was *sent*, at ACK time - RTT, and not to the arm
- * that happens to be active when the ACK arrives. An epoch is the time between two switches. The
- * starts of the last MUTANT_EPOCHS epochs are kept: 1.27 s of switches at 10 ms steps, so that a
- * path of 800 ms is covered.
+ * Credit: a congestion control's decision shows one round trip later. So a sample belongs to the
+ * arm that was active when the acknowledged data was *sent*, at ACK time - RTT. The arm that
+ * happens to be active when the ACK arrives gets none of it. An epoch is the time between two
+ * switches. The starts of the last MUTANT_EPOCHS epochs are kept: 1.27 s of switches at 10 ms
+ * steps, so that a path of 800 ms is covered.
  */
 #ifndef _MUTANT_FOLD_H
 #define _MUTANT_FOLD_H
@@ -38,8 +38,8 @@ struct mutant_epoch {
 struct mutant_epochs {
 	u64 newest;			/* number of the epoch in progress = switches so far */
 	u64 at;				/* epoch that the last sample belonged to */
-	u64 at_us;			/* when that epoch began, µs */
-	u64 at_span_us;			/* its time until the next one, µs; 0: look for it */
+	u64 at_us;			/* time when that epoch began, µs */
+	u64 at_span_us;			/* time from there to the next epoch, µs; 0: look for it */
 	u64 ack_us;			/* time of the previous ACK; 0 before the first */
 	struct mutant_epoch *ring;
 	u32 mask;			/* epochs in the ring, less one */
@@ -49,11 +49,11 @@ struct mutant_epochs {
 /* One step being filled. In `rec`, a minimum is ~0 until its first sample. */
 struct mutant_step {
 	u32 number;			/* the step that this buffer was last opened for */
-	struct mutant_credit *credit;	/* that the last sample went to; NULL: look for it */
+	struct mutant_credit *credit;	/* slot that the last sample went to; NULL: look for it */
 	struct mutant_record rec;
 };
 
-/* What an ACK says. The counters are running totals that may wrap, as in struct tcp_sock. */
+/* The values of an ACK. The counters are running totals that may wrap, as in struct tcp_sock. */
 struct mutant_sample {
 	u64 now_us;
 	s64 rtt_us;			/* negative: the ACK carried no valid RTT */
@@ -152,7 +152,7 @@ static inline void mutant_state_tell(const struct mutant_state *s, struct mutant
 	rec->ca_state = s->ca_state;
 }
 
-/* What few ACKs bring. */
+/* The values that few ACKs bring. */
 static inline void mutant_fold_losses(struct mutant_record *rec, struct mutant_credit *credit,
 				      struct mutant_counters *last, const struct mutant_sample *s)
 {
@@ -228,7 +228,7 @@ static __always_inline void mutant_fold(struct mutant_step *step, struct mutant_
 	}
 	if (likely(credit)) {
 		credit->samples++;
-		/* What this ACK brought was delivered since the previous ACK, whoever sent that. */
+		/* This ACK's packets were delivered since the previous ACK, whoever sent that. */
 		if (likely(e->ack_us))
 			credit->time_ns += (s->now_us - e->ack_us) * 1000;
 		if (likely(s->rtt_us >= 0)) {

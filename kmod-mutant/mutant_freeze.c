@@ -8,13 +8,13 @@
  *	snd_cwnd	carries over, as the handover mode says, whatever an init makes of it
  *			(hybla's sets it to its rho)
  *	snd_cwnd_clamp	hybla sets 65535, yeah and highspeed 2^25 as they start: goes and comes with
- *			the arm. What changes it later is a BPF program, and means the flow
+ *			the arm. A BPF program that changes it later means the flow
  *	snd_cwnd_cnt	a fraction of a packet in the arm's own unit: cubic lets it grow to
  *			100 * cwnd, of which illinois would make 1000 * cwnd packets at once
  *	pacing		bbr asks for it and never takes that back
  *	snd_ssthresh	bbr sets it to infinity: the next arm would slow-start into a full queue
  *	reduction	after a loss the kernel lowers the window ACK by ACK, but not for arms with
- *			cong_control: a learned arm would keep what has not been taken yet
+ *			cong_control: a learned arm would keep the part not taken yet
  *	ca_state	an arm that was frozen in recovery never hears that it ended; vegas,
  *			veno, yeah and hybla would stay switched off
  */
@@ -26,15 +26,15 @@
 #include "mutant_memory.h"
 
 /*
- * A frozen arm that missed this many bytes or microseconds starts anew: sequence numbers (vegas,
- * veno, yeah, illinois, cubic) and 32-bit microseconds (cubic) wrap at twice that, and an arm that
+ * A frozen arm that missed this many bytes or microseconds starts anew. Sequence numbers (vegas,
+ * veno, yeah, illinois, cubic) and 32-bit microseconds (cubic) wrap at twice that. An arm that
  * takes the past for the future waits for it to come.
  */
 #define MISSED_MAX	BIT(30)
 
 /*
- * Make room for the state of the active arm, so that it can be frozen. Under the socket's lock;
- * false without memory.
+ * Make room for the state of the active arm, so that it can be frozen. The caller has the socket's
+ * lock. Returns false without memory.
  */
 bool mutant_past_ready(struct mutant_flow *f)
 {
@@ -118,8 +118,8 @@ static void mutant_leave_ssthresh(struct sock *sk, const struct mutant_flow *f)
 }
 
 /*
- * Do at once what tcp_end_cwnd_reduction() would do in the end. The threshold is that of the arm
- * that met the loss, so that more switches in the same recovery take nothing more.
+ * Do the work of tcp_end_cwnd_reduction() at once, and not in the end. The threshold belongs to the
+ * arm that met the loss, so that more switches in the same recovery take nothing more.
  */
 void mutant_finish_reduction(struct sock *sk)
 {
@@ -138,7 +138,7 @@ void mutant_stop_pacing(struct sock *sk)
 	if (READ_ONCE(sk->sk_max_pacing_rate) != ~0UL ||
 	    cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE) != SK_PACING_NEEDED)
 		return;
-	/* What leaves at once from now on must not bear the time at which it would have left. */
+	/* A packet that leaves at once from now on must not bear its paced departure time. */
 	tp->tcp_wstamp_ns = min(tp->tcp_wstamp_ns, tp->tcp_clock_cache);
 }
 
@@ -148,7 +148,7 @@ void mutant_note_clamp(const struct sock *sk, struct mutant_flow *f)
 	f->arm_clamp = tcp_sk(sk)->snd_cwnd_clamp;
 }
 
-/* Take back what the active arm has set in the socket, before it is frozen or released. */
+/* Take back the active arm's settings in the socket, before it is frozen or released. */
 void mutant_leave_arm(struct sock *sk, struct mutant_flow *f)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -182,7 +182,7 @@ void mutant_freeze(struct sock *sk, struct mutant_flow *f)
 	mutant_leave_arm(sk, f);
 }
 
-/* Let go of a frozen arm's state, and of what that owns. */
+/* Let go of a frozen arm's state, and of all that it owns. */
 void mutant_discard(struct sock *sk, struct mutant_slot *slot, u8 id)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -200,7 +200,7 @@ bool mutant_can_restore(const struct sock *sk, const struct mutant_slot *slot, u
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	/*
-	 * westwood divides what was acknowledged since it last looked by the round trip that comes
+	 * westwood divides the data acknowledged since its last look by the round trip that comes
 	 * next: all that other arms delivered meanwhile would be its bandwidth, and soon its cwnd.
 	 */
 	if (id == MUTANT_ARM_ID_WESTWOOD &&
@@ -224,7 +224,7 @@ void mutant_restore(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode)
 	memcpy(icsk->icsk_ca_priv, slot->priv, sizeof(slot->priv));
 	tp->snd_cwnd_clamp = min(slot->snd_cwnd_clamp, f->snd_cwnd_clamp);
 	tp->snd_cwnd_cnt = min(slot->snd_cwnd_cnt, tcp_snd_cwnd(tp));
-	/* The learned arms mean by it what everybody does. */
+	/* The learned arms mean by it the same as everybody does. */
 	if (arm->orig->cong_control && arm->kind != MUTANT_ARM_KIND_LEARNED)
 		tp->snd_ssthresh = slot->ssthresh;
 	f->paces = slot->paces;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Starting, freezing, restoring and leaving an arm; mutant_freeze.c says what that takes. */
+/* Starting, freezing, restoring and leaving an arm; mutant_freeze.c says how. */
 #ifndef _MUTANT_FREEZE_H
 #define _MUTANT_FREEZE_H
 

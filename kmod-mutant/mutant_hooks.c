@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What runs for every ACK of a flow, in the softirq or process that holds its socket's lock: the
- * protocol's own callback, the fold of the sample, and then what commands or the watchdog want.
+ * This runs for every ACK of a flow, in the softirq or process that holds its socket's lock: the
+ * protocol's own callback, the fold of the sample, then commands and the watchdog.
  *
  * A protocol with cong_control (BBR) is hooked there, when everything about the ACK is known. The
  * others are hooked in pkts_acked, the only callback for every ACK that they may all have; losses
@@ -39,8 +39,8 @@ static noinline bool mutant_fall_back(struct mutant_flow *f)
 }
 
 /*
- * BBR would keep the old floor for 10 s, and lose what its window lacks again and again. Vegas
- * would keep it for good, and take the longer path for a queue.
+ * BBR would keep the old floor for 10 s, and lose throughput again and again. Vegas would keep it
+ * for good, and take the longer path for a queue.
  */
 static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 {
@@ -92,7 +92,7 @@ static void mutant_pulse_round_ended(struct sock *sk, struct mutant_flow *f, boo
 		mutant_pulse_begin(pulse, path, tcp_snd_cwnd(tp));
 }
 
-/* A round trip ended with an ACK of this RTT; what it says of the path. */
+/* A round trip ended with an ACK of this RTT. Returns its news of the path. */
 static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 					struct mutant_record *rec, s64 rtt_us)
 {

@@ -27,7 +27,7 @@ static struct mutant_hosts *mutant_hosts_of(const struct mutant_flow *f)
 	return &mutant_net_of(f->net)->hosts;
 }
 
-/* Time goes on while a machine sleeps: what is saved grows old meanwhile. */
+/* Time goes on while a machine sleeps: saved state grows old meanwhile. */
 static u64 mutant_saved_now_ns(void)
 {
 	return ktime_get_boottime_ns();
@@ -51,7 +51,7 @@ static void mutant_host_remove_idle(struct mutant_hosts *hosts, struct mutant_ho
 	mutant_host_remove(host);
 }
 
-/* Drop what is too old, and what is too much. */
+/* Drop the hosts that are too old, and those too many. */
 static void mutant_hosts_trim(struct mutant_hosts *hosts, u32 most)
 {
 	u64 now_ns = mutant_saved_now_ns();
@@ -106,7 +106,7 @@ bool mutant_host_join(const struct mutant_flow *f, struct mutant_jumper *j)
 	return j->host;
 }
 
-/* The flow ends; what it has observed is saved. */
+/* The flow ends; its observations are saved. */
 void mutant_host_leave(const struct mutant_flow *f, struct mutant_jumper *j)
 {
 	u32 most = f->guest ? IDLE_MAX_GUEST : IDLE_MAX;
@@ -147,9 +147,9 @@ static bool mutant_host_busy(const struct mutant_host *host, const struct mutant
 }
 
 /*
- * The window to which the flow may jump, packets, and nobody else until it says so; 0 if it may
- * not: nothing fits that is saved, another flow uses it, or another one sends. In @ssthresh the
- * window up to which the flow may slow-start, if the path carries the jump.
+ * The window to which the flow may jump, packets, and nobody else until the flow says so. It is 0
+ * if nothing saved fits, another flow uses it, or another one sends. @ssthresh gets the window up
+ * to which the flow may slow-start, if the path carries the jump.
  */
 u32 mutant_host_claim(const struct mutant_flow *f, const struct mutant_jumper *j, u32 rtt_us,
 		      u32 *ssthresh)
@@ -182,7 +182,7 @@ void mutant_host_release(const struct mutant_flow *f, const struct mutant_jumper
 	spin_unlock_bh(&hosts->lock);
 }
 
-/* The path does not carry any more what was saved. */
+/* The path does not carry the saved window any more. */
 void mutant_host_unsave(const struct mutant_flow *f, const struct mutant_jumper *j)
 {
 	struct mutant_hosts *hosts = mutant_hosts_of(f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Hosts, and what flows to them have saved for the next one (Careful Resume, mutant_resume.h).
+ * Hosts, and the state that flows to them saved for the next (Careful Resume, mutant_resume.h).
  *
  * A host is a remote address as a local address of a network namespace sees it; never a prefix. It
  * is there while a flow that takes part goes to it, and afterwards while something is saved. Each
@@ -17,9 +17,9 @@
 #include "mutant_core.h"
 #include "mutant_resume.h"
 
-/* What a namespace keeps of its hosts. */
+/* A namespace keeps this of its hosts. */
 struct mutant_hosts {
-	spinlock_t lock;		/* for all of this, and for the namespace's hosts */
+	spinlock_t lock;		/* orders all of this, and the namespace's hosts */
 	struct list_head idle;		/* hosts without a flow, the one used longest ago first */
 	u32 idle_count;
 };
@@ -39,7 +39,7 @@ struct mutant_host {
 	struct list_head flows;		/* struct mutant_jumper: those that take part */
 	struct list_head idle;
 	struct mutant_saved saved;
-	const struct mutant_jumper *user;	/* the flow that jumps by what is saved, or NULL */
+	const struct mutant_jumper *user;	/* the flow that jumps by saved state, or NULL */
 	struct rcu_head rcu;
 };
 

@@ -43,15 +43,15 @@ void mutant_index_remove(struct mutant_flow *f)
 		xa_erase_bh(&mutant_flow_index, f->cookie);
 }
 
-/* The flow of a cookie, or NULL. Under RCU. */
+/* The flow of a cookie, or NULL. The caller is under RCU. */
 struct mutant_flow *mutant_flow_by_cookie(u64 cookie)
 {
 	return xa_load(&mutant_flow_index, cookie);
 }
 
 /*
- * The flow with the lowest cookie from @cookie on, which becomes that flow's, of those in the index
- * of @net. Under RCU.
+ * The flow with the lowest cookie from @cookie on in the index of @net; @cookie becomes that
+ * flow's. The caller is under RCU.
  */
 struct mutant_flow *mutant_flow_next(const struct net *net, u64 *cookie)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a protocol tells of itself, as ss shows it: by its get_info. */
+/* A protocol tells of itself by its get_info, as ss shows it. */
 #ifndef _MUTANT_INFO_H
 #define _MUTANT_INFO_H
 

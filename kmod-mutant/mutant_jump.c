@@ -29,7 +29,7 @@ static u32 mutant_jump_held(const struct tcp_sock *tp, enum tcp_chrono by)
 	return tp->chrono_stat[by - 1] + now;
 }
 
-/* What has held a flow back since its jump. */
+/* The reason why a flow was held back since its jump. */
 static u8 mutant_jump_cut(const struct tcp_sock *tp, const struct mutant_jumper *j)
 {
 	if (mutant_jump_held(tp, TCP_CHRONO_RWND_LIMITED) != j->held_by_receiver)
@@ -112,7 +112,7 @@ static void mutant_jump_land(struct sock *sk, struct mutant_flow *f)
 	mutant_host_release(f, j);
 }
 
-/* The flow ends, or leaves `mutant`: nobody is left to validate what it has jumped to. */
+/* The flow ends, or leaves `mutant`: nobody is left to validate the window of its jump. */
 void mutant_jump_leave(struct sock *sk, struct mutant_flow *f)
 {
 	struct mutant_jumper *j = f->jumper;
@@ -268,7 +268,7 @@ static void mutant_jump_grow(struct sock *sk, const struct mutant_arm *arm, s32 
 	tp->snd_cwnd_stamp = tcp_jiffies32;
 }
 
-/* BBR's model is of a path that was overfilled: it starts anew, as a new flow does. */
+/* BBR's model shows a path that was overfilled: BBR starts anew, as a new flow does. */
 static void mutant_jump_restart(struct sock *sk, const struct mutant_flow *f)
 {
 	u8 state = inet_csk(sk)->icsk_ca_state;
@@ -299,7 +299,7 @@ static void mutant_jump_end(struct sock *sk, struct mutant_flow *f)
 		mutant_jump_restart(sk, f);
 }
 
-/* The rate of what is sent now. */
+/* The rate of the packets that are sent now. */
 static void mutant_jump_pace_phase(struct sock *sk, const struct mutant_jumper *j, bool model)
 {
 	const struct mutant_resume *r = &j->resume;
@@ -401,7 +401,7 @@ void mutant_jump_hook(const struct mutant_arm *arm)
 	jump->ops.undo_cwnd = mutant_jump_undo_cwnd;
 }
 
-/* What a flow's record says of its jump. The caller need not have its socket's lock. */
+/* Tell a flow's record of its jump. The caller need not have its socket's lock. */
 u32 mutant_jump_flags(const struct mutant_flow *f)
 {
 	/* Pairs with mutant_jump_join(). */

@@ -3,12 +3,12 @@
  * Careful Resume on a socket (mutant_resume.h): a flow whose window jumps.
  *
  * While a jump is validated or taken back, neither the arm nor the kernel's reduction may set the
- * window: the flow's socket runs another clone of its arm's ops, which has a cong_control. So
- * nothing is asked of a flow that does not jump. Kernel arms grow the window themselves while it is
- * validated. Learned arms grow it as reno, and take no control until they have the window. BBR
- * hears of all ACKs but those of a retreat, behind which it starts anew with an initial window: no
- * rate that the retreat has measured is left. Another arm with a model of its own does not jump.
- * Nor does a flow switch in this time.
+ * window. The flow's socket runs another clone of its arm's ops, with a cong_control. So nothing is
+ * asked of a flow that does not jump. Kernel arms grow the window themselves while it is validated.
+ * Learned arms grow it as reno, and take no control until they have the window. BBR hears of all
+ * ACKs but a retreat's. Behind a retreat BBR starts anew with an initial window: no rate that the
+ * retreat has measured is left. Another arm with a model of its own does not jump. Nor does a flow
+ * switch in this time.
  */
 #ifndef _MUTANT_JUMP_H
 #define _MUTANT_JUMP_H
@@ -20,8 +20,8 @@
 struct mutant_jumper {
 	struct mutant_resume resume;
 	struct mutant_host *host;
-	struct list_head sibling;	/* in the flows of `host`, under its namespace's lock */
-	const struct sock *sk;		/* until it leaves `host` */
+	struct list_head sibling;	/* place in the flows of `host`, under its lock */
+	const struct sock *sk;		/* valid until the flow leaves `host` */
 	u32 mss;			/* bytes */
 	u32 lost;			/* packets lost when the flow began */
 	u32 marked;			/* packets delivered with a mark then */
@@ -49,7 +49,7 @@ void mutant_jump_leave(struct sock *sk, struct mutant_flow *f);
 void mutant_jump_heard(struct sock *sk, struct mutant_flow *f);
 u32 mutant_jump_flags(const struct mutant_flow *f);
 
-/* Whether the flow's window is not the arm's. Under the socket's lock. */
+/* Whether the flow's window is not the arm's. The caller has the socket's lock. */
 static inline bool mutant_jumping(const struct mutant_flow *f)
 {
 	return f->jumper && mutant_resume_jumping(&f->jumper->resume);

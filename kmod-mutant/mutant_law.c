@@ -49,7 +49,7 @@ static void mutant_run_window(struct sock *sk, struct mutant_executor *e,
 		window = mutant_window_jump(window, target);
 	e->fresh = false;
 	window = mutant_window_glide(window, target, acked);
-	/* Slow start brings back what a timeout took, not what the law takes. */
+	/* Slow start brings back a timeout's part of the window, not the law's. */
 	if (window < tcp_snd_cwnd(tp) && !timeout && !tcp_in_initial_slowstart(tp))
 		tp->snd_ssthresh = min(tp->snd_ssthresh, window);
 	mutant_set_window(tp, window);
@@ -77,7 +77,7 @@ static void mutant_run_aimd(struct sock *sk, struct mutant_executor *e,
 	if (gain > 0 && !mutant_window_used(tp, rs))
 		return;
 	mutant_set_window(tp, mutant_window_add(tcp_snd_cwnd(tp), &e->fraction, (s64)acked * gain));
-	/* What the delay took is not to be had back by slow start. */
+	/* Slow start does not bring back the part that the delay took. */
 	if (gain < 0)
 		tp->snd_ssthresh = min(tp->snd_ssthresh, tcp_snd_cwnd(tp));
 }
@@ -128,7 +128,7 @@ static u32 mutant_reno_ssthresh(struct sock *sk, struct mutant_executor *e)
 	return tcp_reno_ssthresh(sk);
 }
 
-/* Losses do not cut the window: the policies see them in what they measure. */
+/* Losses do not cut the window: the policies see them in their measures. */
 static u32 mutant_window_ssthresh(struct sock *sk, struct mutant_executor *e)
 {
 	return max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), MUTANT_WINDOW_MIN);

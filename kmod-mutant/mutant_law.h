@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The laws: what a learned arm executes between two decisions, by the parameters of its last
- * control. A law is a table of ops; mutant_executor.c runs the one that the flow has.
+ * A learned arm executes a law between two decisions, by the parameters of its last control. A law
+ * is a table of ops; mutant_executor.c runs the one that the flow has.
  */
 #ifndef _MUTANT_LAW_H
 #define _MUTANT_LAW_H
@@ -9,25 +9,25 @@
 #include "mutant_core.h"
 #include "mutant_cubic.h"
 
-/* What is remembered of a flow, in its socket's private area. */
+/* The executor's memory of a flow, in its socket's private area. */
 struct mutant_executor {
 	struct mutant_flow *flow;
-	u32 number;			/* of the control that was taken */
-	bool fresh;			/* it has not been acted upon yet */
+	u32 number;			/* number of the control that was taken */
+	bool fresh;			/* true until the control is acted upon */
 	struct mutant_setting setting;
 	u32 proven;			/* tp->delivered that proves a kept window, or 0 */
-	u32 fraction;			/* of a packet, above snd_cwnd; MUTANT_ONE is a packet */
+	u32 fraction;			/* window above snd_cwnd; MUTANT_ONE is a packet */
 	struct mutant_cubic cubic;
 };
 
 struct mutant_law {
-	/* What runs for every ACK. */
+	/* This runs for every ACK. */
 	void (*run)(struct sock *sk, struct mutant_executor *e, const struct rate_sample *rs);
 	/* The threshold that a loss event or a timeout leaves, packets. */
 	u32 (*ssthresh)(struct sock *sk, struct mutant_executor *e);
 	/* How much of a window to send in a smoothed round trip, percent. */
 	u32 (*pace)(const struct tcp_sock *tp);
-	/* Whether echoes tell what came of each control. */
+	/* Whether echoes tell the result of each control. */
 	bool echoes;
 };
 

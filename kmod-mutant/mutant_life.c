@@ -16,7 +16,7 @@ void mutant_life_begin(struct mutant_life *life, u32 now_us, u32 handshake_us, b
 	};
 }
 
-/* The flow ends. What was in flight has waited since the last ACK. */
+/* The flow ends. Data in flight has waited since the last ACK. */
 void mutant_life_end(struct mutant_life *life, u32 now_us)
 {
 	if (!life->idle)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a flow tells of its whole life at the end, measured or not: how long it was busy, its RTTs,
- * its largest delivery rate, the window at which slow start ended, and which arms it ran.
+ * At the end a flow tells of its whole life, measured or not: busy time, RTTs, largest delivery
+ * rate, the window at the end of slow start, and its arms.
  *
  * Busy is a flow that has something in flight or waiting to be sent. The kernel's own chronograph
  * counts jiffies, which are as long as a round trip may be. So the time from one ACK to the next is
- * added up in µs. If the flow was idle after the last ACK, its time begins when it sent
- * what this ACK is for. A handshake counts, and so does the wait for a timeout.
+ * added up in µs. If the flow was idle after the last ACK, its time begins when it sent this ACK's
+ * data. A handshake counts, and so does the wait for a timeout.
  *
  * Pure logic, tested on the host.
  */
@@ -26,15 +26,15 @@ struct mutant_life {
 	u64 busy_us;			/* up to the last ACK */
 	u64 rtt_us_sum;
 	u32 rtt_samples;
-	u32 acked_us;			/* when the last ACK came; wraps */
-	u32 rate_pkts;			/* of the largest rate sample: packets … */
+	u32 acked_us;			/* time when the last ACK came; wraps */
+	u32 rate_pkts;			/* the largest rate sample: packets … */
 	u32 rate_us;			/* … in this time; 0: no sample yet */
 	u32 window;			/* the largest until slow start ended, packets */
-	bool idle;			/* after the last ACK nothing was to be sent or in flight */
+	bool idle;			/* true if the last ACK left nothing to send or in flight */
 	bool settled;			/* slow start has ended */
 };
 
-/* What an ACK says of it. */
+/* An ACK's values of it. */
 struct mutant_life_ack {
 	s64 rtt_us;			/* negative: the ACK carried no valid RTT */
 	u32 now_us;			/* wraps */
@@ -46,8 +46,8 @@ struct mutant_life_ack {
 
 /* How long a flow that has switched was busy under each arm. */
 struct mutant_shares {
-	u64 busy_us[MUTANT_ARMS_MAX + 1];	/* by arm, up to the last switch */
-	u64 counted_us;			/* of the life's, in one of these */
+	u64 busy_us[MUTANT_ARMS_MAX + 1];	/* busy time by arm, up to the last switch */
+	u64 counted_us;			/* the life's busy time that is in one of these */
 };
 
 void mutant_life_begin(struct mutant_life *life, u32 now_us, u32 handshake_us, bool idle);

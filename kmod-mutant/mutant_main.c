@@ -3,9 +3,9 @@
  * mutant: a TCP congestion control that runs other congestion controls, and switches a live flow
  * from one to another.
  *
- * The idea is that of "Mutant: Learning Congestion Control from Existing Protocols via Online
- * Reinforcement Learning" (section 3.1, Protocol Manager): every protocol of a pool keeps its own
- * state for a flow; on a switch the active one's state is frozen, the other's is restored, and the
+ * The idea comes from "Mutant: Learning Congestion Control from Existing Protocols via Online
+ * Reinforcement Learning" (section 3.1, Protocol Manager). Every protocol of a pool keeps its own
+ * state for a flow. On a switch the active one's state is frozen, the other's is restored, and the
  * congestion window carries over. Who runs when is decided in user space, over generic netlink.
  * Without anybody to decide, a flow runs the default arm; its ACKs are measured all the same.
  */
@@ -19,14 +19,14 @@
 #include "mutant_session.h"
 #include "mutant_start.h"
 
-/* What a socket runs between choosing `mutant` and being established; then init picks an arm. */
+/* A socket runs this between choosing `mutant` and being established; then init picks an arm. */
 static void mutant_self_init(void)
 {
 	struct tcp_congestion_ops *ops = &mutant_arms[MUTANT_ARM_NONE].ops;
 
 	strscpy(ops->name, "mutant", sizeof(ops->name));
 	ops->owner = THIS_MODULE;
-	/* Steering a flow takes CAP_NET_ADMIN; what anybody can choose is the default arm. */
+	/* Steering a flow takes CAP_NET_ADMIN; anybody can choose only the default arm. */
 	ops->flags = TCP_CONG_NON_RESTRICTED;
 	ops->init = mutant_flow_init;
 	ops->release = mutant_flow_release;

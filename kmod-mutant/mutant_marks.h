@@ -3,7 +3,7 @@
  * How the learned arms answer congestion marks (ECN), whatever their laws want.
  *
  * The kernel enters the same state (CWR) for a drop in a local queue, and for a tail that a probe
- * found lost. Only what was delivered with a mark tells: without ECN nothing is.
+ * found lost. Only packets delivered with a mark tell: without ECN there are none.
  *
  * A policy may not know of marks, and a queue that marks drops nothing: without an answer the flow
  * would fill it to the last packet. So marks set a cap. A round trip with marks lowers it to four
@@ -21,7 +21,7 @@ struct mutant_marks {
 	u32 seen;			/* packets delivered with a mark, as of the last ACK */
 };
 
-/* What a round trip with marks leaves of a window. */
+/* The part of a window that a round trip with marks leaves. */
 static inline u32 mutant_marks_cut(u32 window)
 {
 	u32 left = window / 5 * 4 + window % 5 * 4 / 5;
@@ -37,7 +37,7 @@ static inline void mutant_marks_heard(struct mutant_marks *marks, u32 window, u3
 	marks->round_end = delivered + in_flight;
 }
 
-/* What an ACK leaves of the window @wanted. */
+/* The part of the window @wanted that an ACK leaves. */
 static inline u32 mutant_marks_capped(struct mutant_marks *marks, u32 wanted, u32 delivered,
 				      u32 in_flight)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is measured of a flow. Nothing is, before somebody asks for its steps: most connections end
- * before that. What the socket counted by then is in the first step all the same.
+ * The measures of a flow. There are none before somebody asks for its steps: most connections end
+ * before that. The socket's counts by then are in the first step all the same.
  */
 #include "mutant_dest.h"
 #include "mutant_jump.h"
@@ -26,12 +26,12 @@ struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 	m->told_us = tp->tcp_mstamp;
 	m->dest = mutant_dest_get(f);
 	mutant_epochs_init(&m->epochs, f->arm);
-	/* What was acknowledged so far was delivered since the flow's birth. */
+	/* Data acknowledged so far was delivered since the flow's birth. */
 	m->epochs.ack_us = div_u64(f->born_ns, NSEC_PER_USEC);
 	mutant_path_init(&m->path, tp->tcp_mstamp, tp->delivered, tcp_packets_in_flight(tp));
 	/* It is complete when it is seen; pairs with mutant_flow_measures(). */
 	smp_store_release(&f->measures, m);
-	/* What is folded or switched from now on comes later; pairs with mutant_flow_outline(). */
+	/* All folds and switches from now on come later; pairs with mutant_flow_outline(). */
 	smp_wmb();
 	return m;
 }
@@ -42,14 +42,14 @@ void mutant_measures_free(struct mutant_measures *m)
 		mutant_part_free(MUTANT_PART_MEASURES, m);
 }
 
-/* What is measured of a flow, for those who do not have its socket's lock; or NULL. */
+/* The measures of a flow, for those who do not have its socket's lock; or NULL. */
 static struct mutant_measures *mutant_flow_measures(const struct mutant_flow *f)
 {
 	/* Pairs with mutant_measure(). */
 	return smp_load_acquire(&f->measures);
 }
 
-/* Fill in what lies outside of the step: identity, time, commands. */
+/* Fill in the values outside of the step: identity, time, commands. */
 static void mutant_record_complete(struct mutant_flow *f, struct mutant_record *rec,
 				   u64 since_ns)
 {
@@ -66,8 +66,8 @@ static void mutant_record_complete(struct mutant_flow *f, struct mutant_record *
 }
 
 /*
- * How an open flow stands; false if it has ended, and its socket may be another's. Under RCU, which
- * keeps the memory of sockets that of sockets.
+ * How an open flow stands; false if it has ended, and its socket may be another's. RCU, which the
+ * caller is under, lets sockets' memory hold only sockets.
  */
 static bool mutant_flow_stands(const struct mutant_flow *f, u64 rate, struct mutant_state *s)
 {
@@ -92,7 +92,7 @@ static void mutant_record_state(const struct mutant_flow *f, const struct mutant
 
 /*
  * Close the flow's step and hand it over; false if nothing happened in it, or if it has not lasted
- * for @rtt_quarters of the flow's RTT. Under RCU.
+ * for @rtt_quarters of the flow's RTT. The caller is under RCU.
  */
 bool mutant_flow_close(struct mutant_flow *f, u32 rtt_quarters, struct mutant_record *rec)
 {
@@ -123,7 +123,7 @@ unlock:
 	return closed;
 }
 
-/* What an unmeasured flow has done: from @last to @s, and how it stands. */
+/* The work of an unmeasured flow from @last to @s, and how it stands. */
 struct mutant_outline {
 	struct mutant_counters last;
 	struct mutant_sample s;
@@ -154,8 +154,8 @@ static void mutant_outline_ended(const struct mutant_flow *f, struct mutant_outl
 }
 
 /*
- * What the socket itself says of a flow of which nothing is measured; false if something is by now,
- * for then the counters move.
+ * The socket's own account of a flow that is not measured; false if it is measured by now, for then
+ * the counters move.
  */
 static bool mutant_flow_outline(struct mutant_flow *f, struct mutant_record *rec)
 {
@@ -184,7 +184,7 @@ static bool mutant_flow_outline(struct mutant_flow *f, struct mutant_record *rec
 	return true;
 }
 
-/* Look at the step in progress without closing it. Under RCU. */
+/* Look at the step in progress without closing it. The caller is under RCU. */
 void mutant_flow_peek(struct mutant_flow *f, struct mutant_record *rec)
 {
 	struct mutant_measures *m = mutant_flow_measures(f);

@@ -2,8 +2,8 @@
 /*
  * The memory of flows: objects of a few kinds, each with a slab cache of its own. They are
  * allocated wherever an ACK or a request needs one, so without waiting; whoever needs one goes on
- * without it if there is no memory. What a process allocates, in a system call, is charged to its
- * memory cgroup; what a softirq allocates is charged to nobody, and `flows_max` bounds it.
+ * without it if there is no memory. Memory that a process allocates, in a system call, is charged
+ * to its memory cgroup; a softirq's is charged to nobody, and `flows_max` bounds it.
  */
 #ifndef _MUTANT_MEMORY_H
 #define _MUTANT_MEMORY_H

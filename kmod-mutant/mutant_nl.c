@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The requests of the netlink family that concern arms and settings, as mutant.yaml describes them,
- * and what all requests share. Flows, steps, commands and controls have files of their own.
+ * The netlink family's requests that concern arms and settings, as mutant.yaml describes them, and
+ * the code for all requests. Flows, steps, commands and controls have files of their own.
  *
- * Requests run in parallel: what they read is under RCU, commands and who closes or reads a flow's
- * steps take the flow's own lock, and arms have a mutex of their own.
+ * Requests run in parallel: they read under RCU. Commands, and requests that close or read a flow's
+ * steps, take the flow's own lock. Arms have a mutex of their own.
  */
 #include "mutant_jump.h"
 #include "mutant_nl.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files that answer netlink requests share. */
+/* The files that answer netlink requests share this. */
 #ifndef _MUTANT_NL_H
 #define _MUTANT_NL_H
 

@@ -16,8 +16,8 @@ struct mutant_tally {
 #define BOUND_MS	10
 
 /*
- * What the flow may have of a window that was sent for @arm. Where it runs the arm, and its window
- * is still on its way to the one sent before, what lies between the two is its own. Under f->lock.
+ * The part that the flow may have of a window sent for @arm. Where it runs the arm, and is still on
+ * its way to the window sent before, all between the two is its own. The caller has f->lock.
  */
 static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 {
@@ -38,7 +38,7 @@ static u32 mutant_permitted_window(struct mutant_flow *f, u32 arm, u32 wanted)
 				     READ_ONCE(f->snd_cwnd_clamp));
 }
 
-/* What the flow keeps for the learned arms; NULL without memory. Under f->lock. */
+/* The flow's state for the learned arms; NULL without memory. The caller has f->lock. */
 static struct mutant_learned *mutant_flow_learned(struct mutant_flow *f)
 {
 	struct mutant_learned *learned = f->learned;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What came of each flow; mutant_outcome.h explains the whole. */
+/* The result of each flow; mutant_outcome.h explains the whole. */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -22,7 +22,7 @@ static bool mutant_idle(const struct sock *sk)
 void mutant_outcome_begin(struct sock *sk, struct mutant_flow *f, u8 cause)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	/* The SYN is all that was delivered, so the RTT is that of the handshake. */
+	/* Only the SYN was delivered, so the RTT is the handshake's. */
 	u32 handshake_us = tp->delivered <= 1 ? tp->srtt_us >> 3 : 0;
 
 	f->first_arm = f->arm;
@@ -40,7 +40,7 @@ static noinline void mutant_outcome_starting(struct sock *sk, struct mutant_flow
 	mutant_life_window(&f->life, tcp_snd_cwnd(tp), slow_start);
 }
 
-/* What runs for every ACK of every flow. */
+/* This runs for every ACK of every flow. */
 void mutant_outcome_acked(struct sock *sk, struct mutant_flow *f, s64 rtt_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -98,7 +98,7 @@ static void mutant_outcome_count(const struct mutant_flow *f, const struct mutan
 		o->switches = rec->switches;
 		return;
 	}
-	/* Nothing was measured; these are what the socket counted since the flow's birth. */
+	/* Nothing was measured; these are the socket's counts since the flow's birth. */
 	o->acked_bytes = f->last.acked_bytes;
 	o->delivered = f->last.delivered;
 	o->lost = f->last.lost;
@@ -150,14 +150,14 @@ unlock:
 	spin_unlock_bh(&outcomes->lock);
 }
 
-/* A flow has lasted for another while. Under its socket's lock, while @rec is written. */
+/* A flow has lasted for another while. The caller has its socket's lock, and writes @rec. */
 void mutant_outcome_so_far(struct sock *sk, struct mutant_flow *f, const struct mutant_record *rec)
 {
 	f->measures->told_us = tcp_sk(sk)->tcp_mstamp;
 	mutant_outcome_tell(sk, f, rec, false);
 }
 
-/* The flow ends, and its counters are final. Under its socket's lock and its own. */
+/* The flow ends, and its counters are final. The caller has its socket's lock and its own. */
 void mutant_outcome_end(struct sock *sk, struct mutant_flow *f)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -189,7 +189,7 @@ int mutant_outcomes_want(struct mutant_outcomes *outcomes, u32 most)
 	}
 	spin_lock_bh(&outcomes->lock);
 	old = outcomes->slot;
-	/* What still waits was for the session before, or finds no room any more. */
+	/* Outcomes that still wait were for the session before, or find no room any more. */
 	outcomes->dropped = most ? outcomes->dropped + outcomes->ring.count : 0;
 	outcomes->ring = (struct mutant_ring){ .size = most };
 	WRITE_ONCE(outcomes->slot, slot);
@@ -236,7 +236,7 @@ int mutant_nl_outcome_get_dumpit(struct sk_buff *skb, struct netlink_callback *c
 	err = mutant_session_check(cb->skb, cb->extack);
 	if (err)
 		return err;
-	/* What comes during the dump is for the next one. */
+	/* Outcomes that come during the dump are for the next one. */
 	if (!cb->args[1])
 		cb->args[0] = READ_ONCE(outcomes->ring.count);
 	cb->args[1] = true;

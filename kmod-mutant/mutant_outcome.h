@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Outcomes: what came of each flow, told to the session that steers it when the flow ends, and
+ * Outcomes: the result of each flow, told to the session that steers it when the flow ends, and
  * while it lasts every 10 s. An outcome is about the whole life of its flow so far, so that the
  * last one replaces those before, and nobody has to add them up.
  *
  * Outcomes wait in a ring of the session's namespace, from where one dump takes them. The session
- * says how many may wait; what finds no room is counted. A flow that ends between two steps, and
- * that nobody ever measured, has an outcome like the others.
+ * says how many may wait; those that find no room are counted. A flow that ends between two steps,
+ * and that nobody ever measured, has an outcome like the others.
  */
 #ifndef _MUTANT_OUTCOME_H
 #define _MUTANT_OUTCOME_H
@@ -22,9 +22,9 @@ struct mutant_outcome;
 struct mutant_record;
 struct sock;
 
-/* What a namespace keeps for its session. */
+/* A namespace keeps this for its session. */
 struct mutant_outcomes {
-	spinlock_t lock;		/* for all of these */
+	spinlock_t lock;		/* orders all of these */
 	struct mutant_outcome *slot;	/* NULL: the session wants none */
 	struct mutant_ring ring;
 	u32 netns;			/* inode; the flows of others are guests */

@@ -28,10 +28,10 @@ static void mutant_path_floor_anew(struct mutant_path *path, u64 now_us, u32 rtt
 }
 
 /*
- * The window was cut to what the floor says that the path holds. If the RTT has hardly come down,
- * nothing of it was a queue: the path is longer than it was, and a window by the old floor would
- * starve the flow. Packets that were in flight at the cut still met the queue, so the round trip
- * that is judged begins after the last of them.
+ * The window was cut to the path's content, computed from the floor. If the RTT has hardly come
+ * down, nothing of it was a queue: the path is longer than it was, and a window by the old floor
+ * would starve the flow. Packets that were in flight at the cut still met the queue, so the round
+ * trip that is judged begins after the last of them.
  */
 static void mutant_path_judge_cut(struct mutant_path *path, u64 now_us)
 {
@@ -46,7 +46,7 @@ static void mutant_path_judge_cut(struct mutant_path *path, u64 now_us)
 	path->cut_long_us = 0;
 }
 
-/* The ACK that ends a round trip: note what it was, and begin the next. */
+/* This ACK ends a round trip: note its values, and begin the next. */
 void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_ack *ack)
 {
 	u64 us = ack->now_us - path->round_us;
@@ -95,8 +95,8 @@ u32 mutant_path_bdp(const struct mutant_path *path)
 }
 
 /*
- * The window was just cut to @window, near the path's bandwidth-delay product: see what comes of
- * it. Where few packets fill the path, such a window still holds a queue, which tells nothing.
+ * The window was just cut to @window, near the path's bandwidth-delay product: watch the effect.
+ * Where few packets fill the path, such a window still holds a queue, which tells nothing.
  */
 void mutant_path_cut(struct mutant_path *path, u32 window, u32 delivered, u32 in_flight)
 {
@@ -111,7 +111,7 @@ void mutant_path_cut(struct mutant_path *path, u32 window, u32 delivered, u32 in
 	    rtt_us <= floor_us + floor_us / 4)
 		return;
 	hardly_us = floor_us + (rtt_us - floor_us) / 4 * 3;
-	/* What the window takes at the rate of the faster round trip, and a quarter. */
+	/* The time of the window at the rate of the faster round trip, and a quarter. */
 	for (i = 0; i < 2; i++) {
 		if (!path->round[i].us || !path->round[i].pkts)
 			continue;
@@ -125,9 +125,9 @@ void mutant_path_cut(struct mutant_path *path, u32 window, u32 delivered, u32 in
 }
 
 /*
- * The window with which the next arm begins, and in @ssthresh its threshold where that changes;
+ * The window with which the next arm begins. @ssthresh gets its threshold where that changes.
  * @own_model: the arm sets its window by a model of its own (BBR's), and only has to let the queue
- * go. What is not known changes nothing.
+ * go. An unknown path changes nothing.
  */
 u32 mutant_handover_window(const struct mutant_path *path, u32 mode, u32 window, u32 in_flight,
 			   bool own_model, u32 *ssthresh)

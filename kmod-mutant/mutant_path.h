@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a flow knows of its path, whichever arm runs: the RTT floor, the delivery rate, and the
- * bandwidth-delay product that follows; and the window that a flow takes along to its next arm.
+ * A flow's knowledge of its path, whichever arm runs: the RTT floor, the delivery rate, and the
+ * bandwidth-delay product that follows. The window for its next arm follows, too.
  *
  * The floor is the least RTT of the last 5 to 10 s. The kernel's own minimum looks back over five
  * minutes: after a rise of the RTT it would call the longer path a queue. The floor starts anew,
  * too, when a cut of the window shows that no queue was there (mutant_path_cut()).
  *
- * A round trip ends when what was in flight at its beginning has been delivered. The rate is that
- * of the faster of the last two round trips; round trips in which the application or an arm that
- * drains the queue (BBR's ProbeRTT) held the flow back tell nothing of the path.
+ * A round trip ends when all data in flight at its beginning has been delivered. The faster of the
+ * last two round trips gives the rate. A round trip in which the application or an arm that drains
+ * the queue (BBR's ProbeRTT) held the flow back tells nothing of the path.
  *
  * Pure logic, tested on the host.
  */
@@ -37,8 +37,8 @@ struct mutant_round {
 };
 
 struct mutant_path {
-	u64 half_us;			/* when the newer half of the floor's window began, µs */
-	u64 round_us;			/* when the round trip in progress began, µs */
+	u64 half_us;			/* begin of the newer half of the floor's window, µs */
+	u64 round_us;			/* time when the round trip in progress began, µs */
 	u32 older_us;			/* least RTT of the older half, µs */
 	u32 newer_us;			/* least RTT of the newer half, µs */
 	u32 round_min_us;		/* least RTT of the round trip in progress, µs */
@@ -54,13 +54,13 @@ struct mutant_path {
 	struct mutant_round round[2];	/* the last two that do, the newer one first */
 };
 
-/* What the last ACK of a round trip says of the path. */
+/* The path's values at the last ACK of a round trip. */
 struct mutant_path_ack {
 	u64 now_us;
 	s64 rtt_us;			/* negative: none */
 	u32 delivered;			/* packets so far; may wrap */
 	u32 in_flight;			/* packets */
-	bool held_back;			/* by the application, or by an arm that drains */
+	bool held_back;			/* held back by the application, or by an arm that drains */
 };
 
 void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 in_flight);

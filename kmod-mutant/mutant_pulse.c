@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Where a pulse begins, and what a round trip says of it; mutant_pulse.h explains the whole. */
+/* A pulse's begin, and a round trip's verdict on it; mutant_pulse.h explains the whole. */
 #include "mutant_pulse.h"
 
 /* A path with more delivers at this rate or faster, percent: it was asked for 125. */

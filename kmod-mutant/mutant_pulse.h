@@ -5,10 +5,10 @@
  * A delay-based arm such as Vegas adds a packet in a round trip or two. Where the path has become
  * much faster, its queue stays empty, and the arm needs a minute to fill it. In a pulse the window
  * grows by a quarter within one round trip, by the clock of the ACKs, so that nothing leaves in a
- * burst. The next round trip shows what came of it. If it delivered faster while the RTT hardly
- * grew, the path has more: the window stays, and the next pulse begins. If not, the window goes
- * back to what it was, give or take what the arm itself has done. A loss ends a pulse at once, so
- * that the recovery finds the arm's own window.
+ * burst. The next round trip shows the effect. If it delivered faster while the RTT hardly grew,
+ * the path has more: the window stays, and the next pulse begins. If not, the window goes back to
+ * its former size, give or take the arm's own changes. A loss ends a pulse at once, so that the
+ * recovery finds the arm's own window.
  *
  * Windows are in packets. Pure logic, tested on the host.
  */
@@ -23,12 +23,12 @@
 enum mutant_pulse_phase {
 	MUTANT_PULSE_NONE,
 	MUTANT_PULSE_GROWS,		/* the window grows */
-	MUTANT_PULSE_SHOWS,		/* the path shows what it makes of the larger window */
+	MUTANT_PULSE_SHOWS,		/* the path shows the effect of the larger window */
 };
 
 struct mutant_pulse {
 	struct mutant_round before;	/* the round trip before the window grew */
-	u32 before_us;			/* its least RTT, µs */
+	u32 before_us;			/* least RTT of that round trip, µs */
 	u32 most;			/* packets that may be added */
 	u32 added;			/* packets that were added */
 	u8 acked;			/* packets acknowledged that have added none yet */

@@ -53,7 +53,7 @@ void mutant_queue_join(struct mutant_flow *f)
 	spin_unlock_bh(&f->lock);
 }
 
-/* The flow's step is about to be closed, or the flow ends. Under f->lock. */
+/* The flow's step is about to be closed, or the flow ends. The caller has f->lock. */
 void mutant_queue_leave(struct mutant_flow *f)
 {
 	struct mutant_queue *queue = f->queue;
@@ -113,7 +113,7 @@ unsigned int mutant_queue_take(struct mutant_queue *queue, struct mutant_flow **
 	struct mutant_flow *f, *next;
 	unsigned int n = 0;
 
-	/* What has joined since the dump began is in the other list. */
+	/* Flows that joined since the dump began are in the other list. */
 	if (data_race(list_empty(&queue->now)))
 		return 0;
 	spin_lock_bh(&queue->lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Queues of flows that have something to tell, so that a step visits what changed and not what is
- * there. Something to tell is a step that was opened since the last one was closed; and the birth,
- * for a flow is measured once somebody asks for its steps.
+ * Queues of flows that have something to tell, so that a step visits changed flows alone. Something
+ * to tell is a step that was opened since the last one was closed; and the birth, for a flow is
+ * measured once somebody asks for its steps.
  *
  * A flow waits in a queue of the namespace whose session steers it. So a step meets no flow that
- * others steer. The initial namespace has a queue per processor, and a flow joins that of the
- * processor which handles its ACK; another namespace has one queue. When a session of another
+ * others steer. The initial namespace has a queue per processor, and a flow joins the queue of the
+ * processor that handles its ACK; another namespace has one queue. When a session of another
  * namespace begins or ends, the namespace's flows change queues; one that was late is moved by
  * whoever meets it.
  *
@@ -25,7 +25,7 @@ struct mutant_flow;
 struct net;
 
 struct mutant_queue {
-	spinlock_t lock;		/* for both lists */
+	spinlock_t lock;		/* orders both lists */
 	struct list_head now;		/* flows that the dump in progress has still to meet */
 	struct list_head later;		/* flows that the next one meets */
 };

@@ -41,9 +41,9 @@ void mutant_resume_init(struct mutant_resume *r, const struct mutant_resume_ack 
 }
 
 /*
- * Take in an ACK. When a round trip ends, what was delivered in it counts for the least RTT: a
- * queue makes a round trip longer, and is no part of what the path carries. In slow start the
- * window has run ahead of what was delivered: no more than half of it counts (RFC 9959, notes on
+ * Take in an ACK. When a round trip ends, its delivered data counts for the least RTT: a queue
+ * makes a round trip longer, and the path itself does not carry the queue. In slow start the
+ * window has run ahead of deliveries: no more than half of it counts (RFC 9959, notes on
  * observing).
  */
 void mutant_resume_observe(struct mutant_resume *r, const struct mutant_resume_ack *ack,
@@ -69,7 +69,7 @@ void mutant_resume_observe(struct mutant_resume *r, const struct mutant_resume_a
 	mutant_resume_round(r, ack);
 }
 
-/* What the path carries in a round trip, packets; 0 where that is not known. */
+/* The path's load in a round trip, packets; 0 where it is not known. */
 u32 mutant_resume_carried(const struct mutant_resume *r)
 {
 	return r->carried[0] > r->carried[1] ? r->carried[0] : r->carried[1];
@@ -82,8 +82,8 @@ static bool mutant_saved_counts(const struct mutant_saved *saved, u64 now_ns)
 }
 
 /*
- * Save what a flow has observed. A flow that made no queue has not found what the path carries: it
- * takes nothing from what is saved. A path that carries too little has nothing to resume.
+ * Save a flow's observations. A flow that made no queue has not found the path's full load: it
+ * takes nothing from the saved state. A path that carries too little has nothing to resume.
  */
 void mutant_saved_keep(struct mutant_saved *saved, const struct mutant_resume *r, u32 mss,
 		       u64 now_ns)
@@ -152,7 +152,7 @@ void mutant_resume_jump(struct mutant_resume *r, const struct mutant_resume_ack 
 	r->delivered = ack->delivered;
 }
 
-/* What was delivered was carried; but no more than the jump, whatever is retransmitted later. */
+/* Delivered data was carried; but no more than the jump, whatever is retransmitted later. */
 static void mutant_resume_fill(struct mutant_resume *r, const struct mutant_resume_ack *ack)
 {
 	u32 room = r->jump > r->pipe ? r->jump - r->pipe : 0, more = ack->delivered - r->delivered;
@@ -166,7 +166,7 @@ static void mutant_resume_end(struct mutant_resume *r, const struct mutant_resum
 {
 	r->phase = MUTANT_RESUME_NORMAL;
 	r->result = result;
-	/* What was delivered meanwhile was not asked for by the arm. */
+	/* The arm did not ask for the data delivered meanwhile. */
 	mutant_resume_round(r, ack);
 }
 

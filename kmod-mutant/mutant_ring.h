@@ -16,7 +16,7 @@ struct mutant_ring {
 	u32 size;			/* places */
 	u32 first;			/* the place that has been taken for the longest time */
 	u32 count;			/* places taken */
-	u32 guests;			/* of these, by guests */
+	u32 guests;			/* number of places taken by guests */
 };
 
 /* Take a place, and say in @place which; false if there is none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reading off a socket what one of its ACKs says, and how its flow stands. */
+/* Reading off a socket the values at one of its ACKs, and how its flow stands. */
 #ifndef _MUTANT_SAMPLE_H
 #define _MUTANT_SAMPLE_H
 
@@ -20,7 +20,7 @@ static __always_inline u64 mutant_sample_rate(const struct tcp_sock *tp, struct 
 	return m->rate;
 }
 
-/* What the socket says at an ACK whose RTT is @rtt_us, negative if it has none. */
+/* The socket's values at an ACK whose RTT is @rtt_us, negative if it has none. */
 static __always_inline void mutant_sample_read(const struct sock *sk, u64 rate, s64 rtt_us,
 					       struct mutant_sample *s)
 {

@@ -116,12 +116,12 @@ const struct mutant_starts *mutant_session_starts(const struct net *net)
 	return READ_ONCE(mn->portid) && READ_ONCE(mn->starts.wanted) ? &mn->starts : NULL;
 }
 
-/* What becomes of a session's flows when it begins or ends. */
+/* The changes for a session's flows when it begins or ends. */
 struct mutant_turn {
 	enum {
-		MUTANT_TURN_HEARD,	/* the last sign of life is `heard` */
-		MUTANT_TURN_ABANDONED,	/* they go to the fallback arm */
-		MUTANT_TURN_MOVED,	/* they wait where their session looks */
+		MUTANT_TURN_HEARD,	/* the last sign of life becomes `heard` */
+		MUTANT_TURN_ABANDONED,	/* flows go to the fallback arm */
+		MUTANT_TURN_MOVED,	/* flows wait where their session looks */
 	} what;
 	u32 heard;			/* jiffies */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who may do what, and who steers.
+ * Authority and steering of flows.
  *
  * Authority: a flow is changed by a caller with CAP_NET_ADMIN in the flow's user namespace, from
  * the flow's network namespace or from the initial one. So a container that has CAP_NET_ADMIN in
@@ -24,24 +24,24 @@
 #include "mutant_queue.h"
 #include "mutant_start.h"
 
-/* What the module keeps of a network namespace. */
+/* The module keeps this of a network namespace. */
 struct mutant_net {
-	u32 portid;			/* of the socket that steers; 0: nobody does */
-	u32 heard;			/* its last request for steps, jiffies */
-	u8 rtt_quarters;		/* of its flow's RTT: the least that a step lasts */
+	u32 portid;			/* port of the socket that steers; 0: nobody does */
+	u32 heard;			/* time of the last request for steps, jiffies */
+	u8 rtt_quarters;		/* least time of a step, quarters of its flow's RTT */
 	struct xarray flows;		/* see mutant_index.h; empty in the initial namespace */
 	struct mutant_queue queue;	/* see mutant_queue.h; the initial namespace has others */
 	atomic_t live;			/* flows, where it is not the initial namespace */
 	struct mutant_starts starts;	/* the arms that flows begin on, by destination */
-	struct mutant_outcomes outcomes;	/* that wait for the session */
-	struct mutant_hosts hosts;	/* what flows have saved for the next ones, by host */
+	struct mutant_outcomes outcomes;	/* outcomes that wait for the session */
+	struct mutant_hosts hosts;	/* state that flows have saved for the next ones, by host */
 };
 
 /* A dump meets many flows of one namespace in a row: ask once. */
 struct mutant_viewer {
 	bool (*may)(const struct sk_buff *skb, const struct mutant_flow *f);
-	const struct net *net;		/* that was asked about last */
-	bool answer;			/* for it */
+	const struct net *net;		/* namespace that was asked about last */
+	bool answer;			/* answer for that namespace */
 };
 
 int mutant_sessions_init(void);

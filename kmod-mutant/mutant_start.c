@@ -11,7 +11,7 @@
 #include "mutant_start.h"
 #include "mutant_visit.h"
 
-#define ENTRIES_MAX	65536		/* of a namespace, as in mutant.yaml */
+#define ENTRIES_MAX	65536		/* most entries of a namespace, as in mutant.yaml */
 
 /* A prefix of a namespace: the first bits of an address, the others 0. */
 struct mutant_start_key {
@@ -19,22 +19,22 @@ struct mutant_start_key {
 	u64 high;			/* host order; the upper half of it for AF_INET */
 	u64 low;
 	u16 family;
-	u16 bits;			/* of the prefix */
+	u16 bits;			/* bits of the prefix */
 };
 
 struct mutant_start_entry {
 	struct rhash_head node;
 	struct mutant_start_key key;
-	u32 number;			/* in the namespace's list */
+	u32 number;			/* number in the namespace's list */
 	u32 lifetime_s;			/* 0: for ever */
 	u64 set_jiffies;
 	refcount_t users;		/* the table, and flows that were born in its visits */
-	spinlock_t lock;		/* for all of the following */
+	spinlock_t lock;		/* orders all of the following */
 	struct mutant_start_arm choice[MUTANT_START_ARMS];
 	u32 generation;
 	u16 weights;			/* sum of the choices' */
 	struct mutant_visit visit;
-	struct mutant_draw drawn;	/* by the present visit; names no entry */
+	struct mutant_draw drawn;	/* lot of the present visit; names no entry */
 	struct rcu_head rcu;
 };
 
@@ -219,7 +219,7 @@ void mutant_start_take(struct sock *sk, struct mutant_flow *f, const struct muta
 	f->weights = draw->weights;
 	if (!choice->law || f->arm != choice->arm)
 		return;
-	/* Without memory the arm behaves as reno until its next control. */
+	/* If there is no memory, the arm behaves as reno until its next control. */
 	f->learned = mutant_part_new(MUTANT_PART_LEARNED);
 	if (!f->learned)
 		return;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Starting arms: most connections end before any daemon can act, so a flow begins on an arm that
- * its destination's prefix has in a table: on the one that the prefix's visit drew by lot (see
+ * Starting arms: most connections end before any daemon can act. So a table has arms for
+ * destination prefixes, and a flow begins on the arm that its prefix's visit drew by lot (see
  * mutant_visit.h). Each network namespace has its own table, filled by its session; the longest
  * prefix wins. Without a live session that wants it the table is ignored, as is an entry past its
  * lifetime. One look-up a flow, none on later ACKs.
  *
- * Flows look into one hash table of all entries, by namespace, prefix length and masked address.
- * What changes and lists entries is a namespace's own: a mutex, a list of its entries by number,
- * and their count by length, so that only lengths that occur are looked up. An entry that is set
- * anew keeps its visits, and lives as long as the table or a flow of one of its visits has it.
+ * Flows look into one hash table of all entries, by namespace, prefix length and masked address. To
+ * change and list entries a namespace has its own mutex, a list of its entries by number, and their
+ * count by length, so that only lengths that occur are looked up. An entry that is set anew keeps
+ * its visits, and lives as long as the table or a flow of one of its visits has it.
  */
 #ifndef _MUTANT_START_H
 #define _MUTANT_START_H
@@ -27,7 +27,7 @@ struct net;
 struct sk_buff;
 struct sock;
 
-/* What a namespace keeps of its entries. */
+/* A namespace keeps this of its entries. */
 struct mutant_starts {
 	struct mutex mutex;		/* orders those who change and list the entries */
 	struct xarray list;		/* entries by number */

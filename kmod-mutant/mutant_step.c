@@ -12,7 +12,7 @@ bool mutant_steps_close(struct mutant_steps *steps, struct mutant_record *rec)
 		return false;
 	/* The new number comes before seq; pairs with the barrier of mutant_step_begin(). */
 	smp_store_mb(steps->number, number + 1);
-	/* What was written before mutant_step_end() made seq even is seen. */
+	/* All that was written before mutant_step_end() made seq even is seen. */
 	seq = smp_load_acquire(&steps->seq);
 	if (seq & 1)
 		smp_cond_load_acquire(&steps->seq, VAL != seq);
@@ -41,7 +41,7 @@ void mutant_steps_peek(struct mutant_steps *steps, struct mutant_record *rec)
 
 	do {
 		seq = smp_cond_load_acquire(&steps->seq, !(VAL & 1));
-		/* What a writer has torn is read again. */
+		/* A copy that a writer has torn is read again. */
 		data_race((mutant_steps_current(steps, rec), 0));
 		/* The step is read before seq is read again. */
 		smp_rmb();

@@ -2,12 +2,12 @@
 /*
  * The steps of a flow: one writes, another closes, and neither waits for a lock.
  *
- * A step is written by whoever processes the flow's ACKs, under the socket's lock, and closed by
- * a netlink request, which must not take that lock: a process may own it for as long as it likes
- * (a page fault inside sendmsg is enough), and one such flow would hold up all the others. So the
- * flow has two buffers. The writer uses the one that `number` names; the closer adds one to
- * `number`, waits out a writer that may not have seen it (`seq` is odd while a step is written),
- * and then has the old buffer for itself: no sample is lost, none is counted twice.
+ * Whoever processes the flow's ACKs writes a step, under the socket's lock. A netlink request
+ * closes it, and must not take that lock: a process may own it for as long as it likes (a page
+ * fault inside sendmsg is enough). One such flow would hold up all others. So the flow has two
+ * buffers. The writer uses the one that `number` names. The closer adds one to `number`, and waits
+ * out a writer that may not have seen it (`seq` is odd while a step is written). Then it has the
+ * old buffer for itself: no sample is lost, none is counted twice.
  *
  *	writer				closer
  *	seq = odd			number = number + 1
@@ -33,7 +33,7 @@
 
 struct mutant_steps {
 	u32 seq;			/* odd while a step is being written */
-	u32 number;			/* of the step to write to */
+	u32 number;			/* number of the step to write to */
 	struct mutant_step step[2];	/* step n is in step[n & 1] */
 };
 

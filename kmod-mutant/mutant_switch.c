@@ -7,8 +7,8 @@
 #include "mutant_vegas.h"
 
 /*
- * In a recovery BBR sends what is delivered, and takes its window back at the end. Its @window of
- * that moment says nothing of the path; the next arm may have what BBR's model says.
+ * In a recovery BBR sends as much as is delivered, and takes its window back at the end. Its
+ * @window of that moment says nothing of the path; the next arm may have the model's window.
  */
 static u32 mutant_recovered(struct sock *sk, const struct mutant_flow *f, u8 id, u8 mode,
 			    u32 window)
@@ -124,7 +124,7 @@ void mutant_switch(struct sock *sk, struct mutant_flow *f)
 	/* The executor hears of no mark while another arm runs. */
 	f->marks.seen = tp->delivered_ce;
 	f->measures->path.rounds = 0;
-	/* What it added is in the window that was handed over. */
+	/* The window that was handed over has the pulse's packets. */
 	mutant_pulse_stop(&f->measures->pulse);
 	if (mutant_arms[id].kind == MUTANT_ARM_KIND_LEARNED &&
 	    !mutant_arms[before].orig->cong_control)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tracepoints: a flow has moved to another arm, a flow has fallen back. They cost nothing while
- * nobody listens. Arms are told by id and by name; addresses are those of the flow in 16 bytes,
- * IPv4 ones as ::ffff:a.b.c.d.
+ * nobody listens. Arms are told by id and by name; the flow's addresses have 16 bytes, IPv4 ones as
+ * ::ffff:a.b.c.d.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM mutant
@@ -51,8 +51,8 @@ TRACE_EVENT(mutant_switch,
 		__field(u8, to)
 		__array(char, from_arm, MUTANT_ARM_NAME_MAX)
 		__array(char, to_arm, MUTANT_ARM_NAME_MAX)
-		__field(u32, cwnd_before)		/* that the old arm left, packets */
-		__field(u32, cwnd)			/* with which the new one begins, packets */
+		__field(u32, cwnd_before)		/* the old arm's last window, packets */
+		__field(u32, cwnd)			/* the new arm's first window, packets */
 	),
 
 	TP_fast_assign(

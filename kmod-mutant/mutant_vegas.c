@@ -21,7 +21,7 @@ static u32 mutant_vegas_base(struct sock *sk, const struct tcp_congestion_ops *o
 	return mutant_info(sk, ops, INET_DIAG_VEGASINFO, &info) ? info.vegas.tcpv_rtt : 0;
 }
 
-/* The path's RTT floor is @floor_us: what is above it is a queue. */
+/* The path's RTT floor is @floor_us: all above it is a queue. */
 void mutant_vegas_set_floor(struct sock *sk, const struct tcp_congestion_ops *ops, u32 floor_us)
 {
 	struct mutant_vegas *vegas = inet_csk_ca(sk);

@@ -24,13 +24,13 @@
 
 struct mutant_visit {
 	u64 began_ms;
-	u64 left_ms;			/* when the last flow that was open ended */
+	u64 left_ms;			/* time when the last open flow ended */
 	u32 number;			/* the visit's number, from 1 on; 0 before the first */
 	u32 open;			/* flows of the visits that last */
 	bool over;			/* the next flow begins another, whatever the time */
 };
 
-/* What the lot of a visit depends on. */
+/* The lot of a visit depends on this. */
 struct mutant_lot {
 	u64 seed;
 	u64 high;			/* the prefix's address, as in struct mutant_start_key */

@@ -4,10 +4,10 @@
  * sets (LTP section 5, Jury Eq. 8).
  *
  * A control is obeyed by the next ACK, though never by more than half or twice the window at once.
- * What is missing, after a timeout took the window away or where the flow came from another arm, is
- * made up for by the clock of the ACKs: as in slow start upwards, half as fast downwards, so that
- * a round trip doubles or halves the window at most. Losses do not cut it: the policies see them
- * in what they measure. Windows are in packets. Pure logic.
+ * After a timeout, or where the flow came from another arm, the ACKs' clock moves the window to its
+ * target. It goes up as in slow start, and down half as fast, so that a round trip doubles or
+ * halves the window at most. Losses do not cut it: the policies see them in their measures. Windows
+ * are in packets. Pure logic.
  */
 #ifndef _MUTANT_WINDOW_H
 #define _MUTANT_WINDOW_H
@@ -19,7 +19,7 @@
 
 /*
  * Add @amount, in fractions of a packet, to a window and the @fraction that it is above whole
- * packets. What passes a limit is lost.
+ * packets. A part beyond a limit is lost.
  */
 static inline u32 mutant_window_add(u32 window, u32 *fraction, s64 amount)
 {

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from support.c_words import c_comment_faults
 from support.house import House
 from support.pages import parse, sentences, slug, words
 from support.words import MAKE, comment_fragments, docstring_faults, faults, fragments
@@ -152,6 +154,64 @@ def test_fragment_of_a_comment_is_found_once(text: str) -> None:
 )
 def test_comment_with_a_clause_passes(text: str) -> None:
     assert comment_fragments("a.py", f'# {text}\nx = "# Of these"  # of no weight\n') == []
+
+
+GENERATED_C = ("*/uapi/*", "*_gen.[ch]")
+"""Their comments are those of the netlink family's description, too."""
+
+
+def test_comments_of_c_are_plain_sentences() -> None:
+    sources = sorted(name for name in HOUSE.files if name.endswith((".c", ".h")) and "tests/" not in name)
+    assert {"kmod-mutant/mutant_core.h", "kmod-mutant/bpf/choose.bpf.c"} <= set(sources)
+    found = [
+        fault
+        for name in sources
+        if not any(fnmatchcase(name, pattern) for pattern in GENERATED_C)
+        for fault in c_comment_faults(name, (ROOT / name).read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "fault"),
+    [
+        ("/* In a pulse. */", "2: a fragment: In a pulse."),
+        ("// In a pulse.", "2: a fragment: In a pulse."),
+        ("/* The flow of a cookie. Under RCU. */", "2: a fragment: Under RCU."),
+        ("int x; /* of the socket */", "2: a fragment: of the socket"),
+        ("int x; /* its time, µs */", "2: a fragment: its time"),
+        ("/* Drop what is too old. */", "2: “what"),
+        ("int x; /* what it was cloned from */", "2: “what"),
+        ("/*\n * A window.\n *\n * Its share is\n * that of Cubic.\n */", "5: “that of"),
+        ("/*\n * Files:\n *\n *\tmain\tbegin\n *\tinfo\twhat it\n *\t\ttells\n */", "6: “what"),
+        ("/*\n * A list:\n * - first\n * - a word\n *   of what\n */", "5: “what"),
+        ("/**\n * f() - Take it.\n * @sk: a socket\n * @now: what the clock says\n */", "5: “what"),
+        (f"/* {'word ' * 33}*/", "2: 33 words"),
+        (f"/* It is {'so ' * 15}good.\n * @at is {'so ' * 30}bad.\n */", "2: 33 words"),
+    ],
+)
+def test_fault_in_a_comment_of_c_is_found_once(comment: str, fault: str) -> None:
+    (found,) = c_comment_faults("a.c", f"int y;\n{comment}\nint z;\n")
+    assert fault in found
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "// SPDX-License-Identifier: GPL-2.0-only",
+        "#endif /* _MUTANT_CORE_H */",
+        "int x; /* enum mutant_event_bits */",
+        "int x; /* time of the first hit, ns since boot; 0: none */",
+        "/* Give @sk's flow its arm. `of` is no word here. Does it know what to do? */",
+        f"/* It is {'so ' * 15}good. @at is {'so ' * 15}bad. */",
+        "/*\n * Files:\n *\n *\tmain\tof loading\n *\tinfo\tby name,\n *\t\tand kind\n */",
+        "/*\n * It has:\n * - of losses,\n *   one\n * - with a queue\n */",
+        "/**\n * f() - Take it.\n * @sk: of the flow\n * @now: in ns\n */",
+        'char *s = "/* of what */", c = \'"\'; /* a text */',
+    ],
+)
+def test_plain_comment_of_c_passes(comment: str) -> None:
+    assert c_comment_faults("a.c", f"int y;\n{comment}\nint z;\n") == []
 
 
 def _small_house() -> House:

@@ -12,12 +12,12 @@
  * the route and the application have had their say, ECN is negotiated, and no
  * protocol has any state. A congestion control set here is the first that runs.
  *
- * The restraint. The program acts only where nobody has chosen: the socket is
- * of the initial network namespace, it is no subflow of MPTCP, no setsockopt
- * has named a congestion control for it or for its listener, and it has its
- * namespace's default. A route that names the default itself looks the same.
- * The program writes no reply, so that other programs have the last word on
- * all that sock_ops can answer.
+ * The restraint. The program acts only where nobody has chosen. The socket belongs
+ * to the initial network namespace, and is no subflow of MPTCP. No setsockopt has
+ * named a congestion control for it or for its listener. It has its namespace's
+ * default. A route that names the default itself looks the same. The program writes
+ * no reply, so that other programs have the last word on all that sock_ops can
+ * answer.
  *
  * The rules. A trie holds prefixes, with ports where a policy names ports. The
  * longest prefix decides; see rules.h. A rule counts the flows it has chosen.

@@ -4,9 +4,9 @@
 #define MUTANT_BPF_RULES_H
 
 /*
- * Five kinds of rules. Of those of a policy the one with the longest prefix
- * decides; of equal ones the first kind. Where no policy says anything, a used
- * prefix decides.
+ * There are five kinds of rules. A policy's rule with the longest prefix decides;
+ * among equal ones the first kind does. Where no policy says anything, a used prefix
+ * decides.
  */
 enum rule_kind {
 	RULE_BOTH_PORTS,	/* policy for a remote and an own port */
@@ -46,9 +46,9 @@ struct rule {
 #define COVER_HEAD_BITS		32
 
 /*
- * Key of the second trie. It has each prefix of a rule once, with a bit for
- * each kind of which a rule covers it. So one search tells which searches of
- * the first trie can find anything. It is empty where all rules are of one kind.
+ * Key of the second trie. It has each prefix of a rule once, with a bit for each kind of which a
+ * rule covers it. So one search tells which searches of the first trie can find anything. It is
+ * empty where all rules have one kind.
  */
 struct cover_key {
 	__u32 length_bits;
@@ -60,7 +60,7 @@ struct cover_key {
 struct summary {
 	__u32 kinds;			/* a bit for each kind of which there are rules */
 	__u32 unused;
-	__u64 ports[RULE_ANY_PORT];	/* of each kind with ports: ports_bit() of its rules */
+	__u64 ports[RULE_ANY_PORT];	/* each kind with ports: ports_bit() of its rules */
 };
 
 /* A flow's remote address, and its ports in network byte order. */

@@ -162,16 +162,21 @@ def comment_fragments(name: str, source: str) -> list[str]:
             continue
         line, before, last = token.start[0], last, token.start[0]
         text = token.string.lstrip("# ")
-        plain = _CODE.sub("X", text)
-        opening = _OPENS.match(plain)
-        alone = (
-            opening is not None
-            and plain[opening.end() :][:1] != ","
-            and not _VERB.search(_CLAUSE.split(opening[1])[0])
-        )
-        if line != before + 1 and (alone or _LEANS.match(plain)):
+        if line != before + 1 and leans(text):
             found.append(f"{name}:{line}: a fragment: {text}")
     return found
+
+
+def leans(text: str) -> bool:
+    """Whether a comment is no sentence: a preposition or a conjunction begins it, and no clause follows."""
+    plain = _CODE.sub("X", text)
+    opening = _OPENS.match(plain)
+    alone = (
+        opening is not None
+        and plain[opening.end() :][:1] != ","
+        and not _VERB.search(_CLAUSE.split(opening[1])[0])
+    )
+    return alone or _LEANS.match(plain) is not None
 
 
 def _line(text: str) -> str:

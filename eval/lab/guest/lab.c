@@ -31,7 +31,7 @@
 #define DEBUG_EXIT_PORT 0xf4
 
 enum record_type {
-	RECORD_OUTPUT = 1, /* what the script printed */
+	RECORD_OUTPUT = 1, /* the script's output */
 	RECORD_LIVE = 2, /* one line of the live channel */
 	RECORD_FILE = 3, /* path, NUL, content */
 	RECORD_KERNEL_LOG = 4,
@@ -46,7 +46,7 @@ struct channel {
 
 struct record {
 	uint32_t type;
-	uint32_t length; /* without this header and the padding to 8 bytes */
+	uint32_t length; /* payload, without this header and the padding to 8 bytes */
 };
 
 struct end {
@@ -257,7 +257,7 @@ static int run_script(char *const argv[])
 	while (!ended) {
 		if (poll(events, 3, -1) < 0 && errno != EINTR)
 			die("poll");
-		/* As process 1 we also reap processes that the script left behind. */
+		/* Process 1 also reaps the processes that the script left behind. */
 		while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 			if (pid == child) {
 				ended = true;

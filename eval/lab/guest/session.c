@@ -14,8 +14,8 @@
  * is at most 0.8 of the harmonic mean of the last 5 chunks' throughput, and the smallest for the
  * first. It plays from the first whole chunk on. Where its buffer runs empty it waits for the next.
  *
- * OUT.csv gets a line for each file as the browser's does. OUT.json gets what the link counted for the
- * server, and how the video played.
+ * OUT.csv gets a line for each file as the browser's does. OUT.json gets the link's counts for the server,
+ * and how the video played.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -53,9 +53,9 @@ struct video {
 	uint64_t start_us, stop_us, chunk_us, buffer_us;
 	uint64_t rates_bps[RATES_MAX];
 	int rates;
-	uint64_t startup_us, rebuffer_us, played_us; /* what came of it */
+	uint64_t startup_us, rebuffer_us, played_us; /* measures of how the video played */
 	int rebuffers;
-	double bits; /* of the whole chunks, by their bitrate */
+	double bits; /* size of the whole chunks, by their bitrate */
 };
 
 static struct file *files;

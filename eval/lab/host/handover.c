@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plugin of QEMU: where the guest executes the instruction of handover.h, its processor waits, at one
- * moment of virtual time, until the process at the other end of a socket has written into the mailbox.
+ * A plugin of QEMU. The guest's processor waits at handover.h's instruction, at one moment of virtual time,
+ * until the process at the other end of a socket has written into the mailbox.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -10,9 +10,9 @@
  * file of the server. With MANY_CLIENTS a line has the client's address and its port after the time,
  * and one file.
  *
- * OUT.csv gets a line for each request: when it was asked for, its bytes, and when the first file and
- * the last one were complete, in microseconds; 0 where that was not so LIMIT_MS after the clock began.
- * OUT.json gets what the link counted for the server.
+ * OUT.csv gets a line for each request: when it was asked for, its bytes, and when the first file and the
+ * last one were complete. Times are in microseconds, 0 where a file was not complete LIMIT_MS after the clock
+ * began. OUT.json gets the link's counts for the server.
  */
 #ifndef LABLINK_BROWSER_H
 #define LABLINK_BROWSER_H
@@ -57,7 +57,7 @@ struct request {
 struct connection {
 	int fd;
 	struct request *request;
-	uint32_t size, missing; /* of the file under way; 0: none */
+	uint32_t size, missing; /* bytes of the file under way; 0: none */
 	bool in_body, first_file;
 	char header[HEADER_MAX];
 	size_t header_bytes;
@@ -193,7 +193,7 @@ static void check_header(const struct connection *connection)
 	exit(1);
 }
 
-/* Reads some bytes of a header, and those of the body that come with it. */
+/* Reads some bytes of a header, and the body's bytes that come with it. */
 static ssize_t read_header(struct connection *connection)
 {
 	size_t room = HEADER_MAX - 1 - connection->header_bytes;

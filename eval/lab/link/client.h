@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What clients of the guest share: where they run, and the link's clock and counters. It is for a
- * program with die(), `link_fd`, `start_ns` and `counters`, and CLIENT_NETNS and CLOCK_POLL_NS.
+ * Clients of the guest share where they run, and the link's clock and counters. This file is for a program
+ * with die(), `link_fd`, `start_ns` and `counters`, and CLIENT_NETNS and CLOCK_POLL_NS.
  */
 #ifndef LABLINK_CLIENT_H
 #define LABLINK_CLIENT_H

@@ -14,7 +14,7 @@
 
 #include "turns.h"
 
-/* Under the link's lock. */
+/* The link's lock orders these. */
 static struct turns turns;
 static struct rnd_state turns_random;
 

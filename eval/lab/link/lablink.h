@@ -18,20 +18,20 @@
 struct lablink_header {
 	__u32 magic;
 	__u32 queue_pkts; /* packets that the queue holds, the one in service included */
-	__u32 steps; /* at least 1, the first at 0 ns */
+	__u32 steps; /* number of steps, 1 or more; the first is at 0 ns */
 	__u32 flow_delays; /* number of entries; flows beyond have none of their own */
 	__u32 opportunities; /* 0: the steps' rate counts */
-	__u32 period_ms; /* after which the opportunities repeat */
-	__u64 seed; /* of the losses */
+	__u32 period_ms; /* time after which the opportunities repeat */
+	__u64 seed; /* seed of the losses */
 	__u64 police_bps; /* rate of the policer before the queue, bits a second; 0: none */
-	__u64 police_burst_bytes; /* of its token bucket, which is full at the start */
+	__u64 police_burst_bytes; /* size of the policer's token bucket, full at the start */
 };
 
 /* The link's state from at_ns on. */
 struct lablink_step {
 	__u64 at_ns;
 	__u64 rate_bps; /* bits a second; of no use where there are opportunities */
-	__u64 delay_ns; /* of the path, both ways together */
+	__u64 delay_ns; /* delay of the path, both ways together */
 	__u64 loss; /* probability of losing a data packet, times 2^32 */
 };
 
@@ -48,8 +48,8 @@ struct lablink_opportunity {
 struct lablink_flow_counters {
 	__u64 delivered_pkts;
 	__u64 delivered_bytes; /* IP headers included */
-	__u64 dropped_pkts; /* for want of room */
-	__u64 lost_pkts; /* at random */
+	__u64 dropped_pkts; /* packets dropped for want of room */
+	__u64 lost_pkts; /* packets lost at random */
 };
 
 struct lablink_counters {

@@ -6,7 +6,7 @@
  * path has the bottleneck and the propagation delay of lablink.c, with a schedule of its own. It
  * may have in addition:
  * - losses in bursts (burst.h),
- * - silences, in which nothing enters service: what comes meanwhile waits for the end, both ways,
+ * - silences, in which nothing enters service: packets wait for the end, both ways,
  * - acknowledgements that wait for turns (turns.h),
  * - a bottleneck on the way back, before the propagation delay. It is a drop-tail queue in packets.
  *   It may lose packets. It may thin acknowledgements, as CAKE's ACK filter does: one that says
@@ -37,11 +37,11 @@
 
 struct lab_path {
 	struct schedule schedule;
-	const struct labpaths_path *own; /* what a link of lablink.c does not have */
+	const struct labpaths_path *own; /* the part that a link of lablink.c does not have */
 	struct rnd_state random;
 	struct rnd_state turns_random;
 	struct turns turns;
-	bool bad; /* its losses are in a burst */
+	bool bad; /* true while the losses are in a burst */
 	struct line forward;
 	struct line back_queue; /* leads to backward[], so it has no device */
 	struct line backward[LABLINK_FLOWS];
@@ -325,7 +325,7 @@ static bool lines_idle(void)
 	return true;
 }
 
-/* The path begins at `start_ns`: what it carried before has left it, and its times are void. */
+/* The path begins at `start_ns`: earlier packets have left it, and its times are void. */
 static void path_begin(struct lab_path *path, const struct lab_path *parsed, u64 start_ns)
 {
 	u64 seed = parsed->schedule.header->seed;
@@ -387,7 +387,7 @@ free:
 	return err;
 }
 
-/* Reads as lablink.c does; the queue is that of all paths together. */
+/* Reads as lablink.c does; the queue is the sum over all paths. */
 static ssize_t paths_read(struct file *file, char __user *data, size_t size, loff_t *at)
 {
 	struct lablink_counters *counters;

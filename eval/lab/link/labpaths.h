@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * What is written to /dev/lablink of the module `labpaths`, in the byte order of the machine.
+ * The data written to /dev/lablink of the module `labpaths`, in the byte order of the machine.
  *
  * A struct labpaths_header, and then for each path a struct labpaths_path and its schedule as
  * lablink.h has it, filled up with zeros to whole 8 bytes. All paths begin at one moment.
@@ -21,14 +21,14 @@ struct labpaths_header {
 
 /* Probabilities are times 2^32, which is certainty. */
 struct labpaths_path {
-	__u64 schedule_bytes; /* without what fills it up */
+	__u64 schedule_bytes; /* size without the zeros that fill it up */
 	__u64 jitter_ns; /* longest time between two turns of the way back; 0: none */
-	__u64 to_bad; /* from the good state to the bad one, before each data packet */
-	__u64 to_good; /* back again */
-	__u64 loss_bad; /* of a data packet in the bad state */
+	__u64 to_bad; /* chance to go from good to bad, before each data packet */
+	__u64 to_good; /* chance to go from bad to good, before each data packet */
+	__u64 loss_bad; /* chance to lose a data packet in the bad state */
 	__u64 loss_good;
 	__u64 back_bps; /* rate of the bottleneck on the way back; 0: none */
-	__u64 back_loss; /* of a packet on the way back */
+	__u64 back_loss; /* chance to lose a packet on the way back */
 	__u32 back_queue_pkts; /* packets that this bottleneck holds, the one in service included */
 	__u32 back_thins; /* whether an ACK takes the place of an older one that waits */
 };

@@ -46,7 +46,7 @@ static void queue_passed(struct sk_buff *skb, struct net_device *dev)
 		skb->destructor = NULL;
 }
 
-/* Whether the bottleneck serves what this device sends. */
+/* Whether the bottleneck serves the packets that this device sends. */
 static bool queue_serves(struct net_device *dev)
 {
 	return dev == queue_device;

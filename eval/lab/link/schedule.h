@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When a packet that enters the bottleneck leaves it: pure arithmetic on a schedule, which the
- * tests also compile for user space.
+ * The moment at which a packet that enters the bottleneck leaves it. This is pure arithmetic on a schedule,
+ * which the tests also compile for user space.
  */
 #ifndef LABLINK_SCHEDULE_H
 #define LABLINK_SCHEDULE_H
@@ -36,8 +36,8 @@ struct schedule {
 	u64 cycle_ns; /* start of the running repetition of the trace */
 	u64 credit_ns; /* time of the opportunity used last */
 	u32 credit_bytes; /* bytes left of that opportunity */
-	u64 missing_bits; /* from the policer's bucket, in 1e-9 bits */
-	u64 policed_ns; /* time at which that was so */
+	u64 missing_bits; /* tokens missing from the policer's bucket, in 1e-9 bits */
+	u64 policed_ns; /* time at which the bucket held them */
 };
 
 /* Whether the policer drops a packet that comes at `t_ns`; else its tokens are taken. */
@@ -71,7 +71,7 @@ static inline void advance_step(const struct schedule *s, u32 *step, u64 t_ns)
 /* When `bytes` are through, that can be served from `t_ns` on: at the rates in force meanwhile. */
 static inline u64 served_at_rate(struct schedule *s, u64 t_ns, u32 bytes)
 {
-	u64 work = (u64)bytes * 8 * LABLINK_NSEC_PER_SEC; /* in 1e-9 bits */
+	u64 work = (u64)bytes * 8 * LABLINK_NSEC_PER_SEC; /* bits left to serve, in 1e-9 bits */
 
 	for (;;) {
 		u64 rate, end_ns;

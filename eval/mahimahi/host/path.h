@@ -73,8 +73,8 @@ static void path_start(const char *path)
 }
 
 /*
- * Nobody counts a flow's packets on the way, so both ends do. What the source has sent is delivered,
- * delivered twice, in flight, or lost.
+ * Nobody counts a flow's packets on the way, so both ends do. A packet of the source is delivered, delivered
+ * twice, in flight, or lost.
  */
 static void count_flow(const struct flow *flow, struct lablink_flow_counters *link)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What guest and host agree on: the instruction at which the guest's processor waits for the host, and
- * the mailbox, the last part of the memory that both share. `daemon.py` has the same layout.
+ * Guest and host agree on two things. The guest's processor waits for the host at one instruction. The
+ * mailbox is the last part of the memory that both share. `daemon.py` has the same layout.
  */
 #ifndef HANDOVER_H
 #define HANDOVER_H
@@ -17,10 +17,10 @@
 #define NO_CALL -1
 
 struct mailbox {
-	int64_t monotonic_ns; /* the guest's clocks as it hands over */
+	int64_t monotonic_ns; /* the guest's clocks as the guest hands over */
 	int64_t real_ns;
-	int64_t result; /* of the call, negative errno for an error */
-	int64_t number; /* of the system call that the host wants, or NO_CALL */
+	int64_t result; /* the call's result, negative errno for an error */
+	int64_t number; /* number of the system call that the host wants, or NO_CALL */
 	uint64_t in_data; /* bit n: argument n is an offset in `data` */
 	int64_t arguments[MAILBOX_ARGUMENTS];
 	char data[];

@@ -39,11 +39,11 @@
 #include "traffic.h"
 
 #define DRAIN_MS 10000
-#define PORT 5001 /* of flow 0; those of others follow, as flows may share an address */
+#define PORT 5001 /* port of flow 0; the others' follow, as flows may share an address */
 #define CHUNK_BYTES (256 * 1024)
 #define NOTSENT_BYTES (256 * 1024)
 #define SOCKET_BUFFER_BYTES (256 * 1024 * 1024)
-#define SERVER_NET 0x0a020001U /* of server 0: 10.2.0.1 */
+#define SERVER_NET 0x0a020001U /* address of server 0: 10.2.0.1 */
 #define ARM_PARAMETER "/sys/module/tcp_mutant/parameters/default_arm"
 
 struct flow *flows;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lab's path: two namespaces, and between them /dev/lablink, whose clock gives time 0. */
 #define SERVER_NETNS "/run/netns/server"
-#define CLIENT_NET 0x0a010001U /* of flow 0: 10.1.0.1 */
+#define CLIENT_NET 0x0a010001U /* address of flow 0: 10.1.0.1 */
 
 static int link_fd;
 

@@ -75,7 +75,7 @@ static bool ask(const struct flow *flow, struct tcp_info *info)
 
 static void note_acked(struct flow *flow, const struct tcp_info *info)
 {
-	flow->acked_bytes = info->tcpi_bytes_acked ? info->tcpi_bytes_acked - 1 : 0; /* without the SYN */
+	flow->acked_bytes = info->tcpi_bytes_acked ? info->tcpi_bytes_acked - 1 : 0; /* less the SYN */
 }
 
 /* A flow has stopped: only count the data that is still in flight. */

@@ -37,7 +37,7 @@ struct flow {
 	enum phase phase;
 	int source, sink, listener;
 	uint64_t sent_bytes, received_bytes, acked_bytes;
-	uint64_t stop_received_bytes; /* of those received before stop_us */
+	uint64_t stop_received_bytes; /* the part received before stop_us */
 	uint64_t retrans_pkts, lost_pkts, delivered_pkts;
 	uint64_t switches;
 	char held_by[NAME_MAX_CC];
