@@ -143,7 +143,7 @@ def demonstrate(options: argparse.Namespace, console: Console, progress: Console
 
 
 def cost(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval cost`: it measures the cost of the module per acknowledged packet."""
+    """`ltp-eval cost`: it measures the module's cost in instructions per acknowledged packet."""
     measured = costs.measure_costs(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [one.to_dict() for one in measured], lambda: costs.costs_table(measured))
 

@@ -156,7 +156,7 @@ def _done(options: argparse.Namespace) -> dict[tuple[str, str, float, int], list
         covered, above = (Share(row[name]["count"], row[name]["of"]) for name in ("covered", "found"))
         one = Outcome(**{**row, "covered": covered, "found": above})
         if one.measure == MEASURES[0]:
-            # Each measure has another truth. The effect on goodput is the experiment's.
+            # The true effect differs from measure to measure. The experiment's own is the one on goodput.
             outcomes = found[one.design, one.size, one.effect, above.of] = []
         outcomes.append(one)
     return found

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ltp_switcher.eval.suite.score import Mean
 
 PATHS_MIN: Final = 20
-"""Least number of paths in a study. With fewer paths, a fold of the cross-validation has less than two of
+"""Least number of paths in a study. With fewer paths, a fold of the cross-validation has fewer than two of
 them.
 """
 

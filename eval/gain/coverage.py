@@ -96,8 +96,8 @@ def switchback(blocks: int, prefixes: int = 30) -> Design:
 def judge(
     design: Design, experiments: int, seed: int, pool: ProcessPoolExecutor | None, effect: float = 0.0
 ) -> Iterator[int | list[Outcome]]:
-    """Report simulated experiments with this relative effect on goodput. Yield the number done, and finally
-    the outcomes.
+    """Simulate experiments with the relative effect `effect` on goodput, and report each. Yield the number
+    done after each experiment, and finally the outcomes.
 
     Experiment i has the seed `seed + i`. Without a pool, experiments run in this process.
     """
@@ -116,7 +116,9 @@ Result = Mapping[str, tuple[float, float, float] | None]
 
 
 def one(make: Callable[[int, Effects], Rows], effect: float, seed: int) -> Result:
-    """Return the overall effects of one experiment's report, with their intervals."""
+    """Simulate one experiment. Return the overall effects of its report by measure: value, lower bound and
+    upper bound.
+    """
     overall = report(make(seed, Effects(goodput=effect)), simulated_log.NAMES).overall
     return {name: None if e is None else (e.value, e.lower, e.upper) for name, e in overall.items()}
 

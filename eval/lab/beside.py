@@ -26,7 +26,7 @@ DELAYS: Final = HOST / "delays.json"
 AGENT: Final = "lab/bin/agent"
 READY: Final = "/run/lab/ready"
 
-# No rounding may depend on the host's processor: libm, numpy and its BLAS take the same code on each.
+# No rounding may depend on the host's processor: libm, numpy and its BLAS run the same code on each.
 _ENVIRONMENT: Final = {
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -79,8 +79,8 @@ def agent() -> Path:
 
 
 def ingredients() -> list[str]:
-    """Return texts that change whenever a part of the daemon beside the guest changes, except its
-    configuration and the agent.
+    """Return the inputs that a daemon beside the guest adds to a run, for the run's hash. The daemon's
+    configuration and agent are not among them.
     """
     made = [json.dumps([_ENVIRONMENT, delays()], sort_keys=True), digest(PROGRAM), digest(plugin())]
     return [*made, *(layer.name for layer in python_layers(service=False))]

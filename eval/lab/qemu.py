@@ -25,9 +25,9 @@ from ltp_switcher.eval.lab.processor import own_processor, settle
 CHANNEL_BYTES: Final = 256 << 20
 """Size in bytes of the shared memory through which a guest reports. It is a sparse file."""
 
-# The kernel copies with `rep movsb` where the processor claims ERMS or FSRM, and each byte of that is
-# an instruction here; without them it copies 8 bytes an instruction. Emulated AVX takes the host nearly
-# twice as long as the same work in SSE, and its registers make every context switch longer.
+# If the processor has ERMS or FSRM, the kernel copies with `rep movsb`, which counts as an instruction for
+# each byte here. Without them it copies 8 bytes an instruction. Emulated AVX takes the host nearly twice as
+# long as the same work in SSE, and its registers make every context switch longer.
 MACHINE: Final = (
     "-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm",
     "-machine", "pc", "-smp", "1", "-cpu", "max,-erms,-fsrm,-avx,-avx2,-fma,-f16c,-mpx,-pku", "-nic", "none",
@@ -51,7 +51,7 @@ class Machine:
 
     With `one_processor`, all threads of QEMU stay on one processor, which identical runs need. The idle time
     of such a guest is skipped, so its time limit counts the processor time of QEMU, at any load of the host.
-    Other machines run in the host's time, and their limit counts this time.
+    Other machines run in real time, and their time limit counts real time.
     """
 
     arguments: tuple[str, ...] = MACHINE

@@ -201,7 +201,7 @@ def overlay_of(
 
 def _cross_layers(scenario: Scenario) -> list[Path]:
     """The web server's layer, where downloads come beside the flows."""
-    # That module runs scenarios through this one.
+    # The module `web` imports this one, so it cannot be imported above.
     from ltp_switcher.eval.lab.web import web_layer
 
     return [web_layer()] if scenario.cross and scenario.cross.short else []
@@ -224,7 +224,7 @@ def link_input(scenario: Scenario, seed: int) -> bytes:
     if on_roads(scenario):
         return encode_roads(scenario, seed)
     jitter_ms = scenario.link.jitter_ms
-    # The end of the schedule that `labjitter` takes, in ns; see link/jitter.h.
+    # For `labjitter` the schedule ends with the longest jitter in ns; see link/jitter.h.
     jitter = struct.pack("=Q", round(jitter_ms * 1e6)) if jitter_ms else b""
     return encode(scenario, link_trace(scenario), seed) + jitter
 

@@ -102,7 +102,8 @@ def _check_scheme(field: str, name: str, protocols: Collection[str]) -> None:
 
 
 def with_whole_delays(scenario: Scenario) -> Scenario:
-    """Return the scenario with the RTTs that mm-delay can make: even numbers of ms. The queue stays.
+    """Return the scenario with the RTTs that mm-delay can make: even numbers of ms. The queue keeps its
+    length.
 
     Raises:
         ConfigError: the link's trace is not there.
@@ -121,7 +122,7 @@ def _even(rtt_ms: float) -> float:
 
 
 def shell_path(scenario: Scenario) -> ShellPath:
-    """Return the shells of a scenario whose RTTs are even.
+    """Return the arguments of mahimahi's shells for a scenario whose RTTs are even numbers of ms.
 
     Raises:
         ConfigError: the link's trace is not there.

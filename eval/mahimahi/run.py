@@ -125,7 +125,7 @@ def _write_inputs(work: Path, path: ShellPath, flows: bytes) -> None:
     (work / "down.trace").write_text(path.down_trace())
     (work / "flows").write_bytes(flows)
     (work / "sources").write_text("".join(f"{index}\n" for index in path.delay_of))
-    # The shells write it as the ordinary user that they run as.
+    # The shells write this file as an ordinary user.
     (work / "up.log").touch()
     user = pwd.getpwnam(_USER)
     os.chown(work / "up.log", user.pw_uid, user.pw_gid)

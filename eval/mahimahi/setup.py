@@ -74,7 +74,7 @@ def fetch_shells() -> Path:
             with building(folder) as scratch, tempfile.TemporaryDirectory(dir=folder.parent) as private:
                 files = unpack(SUITE, (PACKAGE,), Path(private), _HINT)
                 for shell in SHELLS:
-                    # Only in a run's own mount namespace is it set-user-ID.
+                    # The shell is set-user-ID only in a run's own mount namespace.
                     shutil.copyfile(files / "usr/bin" / shell, scratch / shell)
                     (scratch / shell).chmod(0o755)
                 shutil.copyfile(files / _LICENCE, scratch / "copyright")

@@ -67,8 +67,7 @@ class Twins:
         paths: names of the paths.
         arms: names of the arms; the first is `BASELINE`.
         features: features in the order of `FEATURES`, shape (paths, features); NaN where not observed.
-        logs: log of each arm's mean reward from the time on at which the numbers are read, shape (paths,
-            arms).
+        logs: log of each arm's mean reward after the numbers are read, shape (paths, arms).
         noise: variance of the difference of each log from `BASELINE`'s, shape (paths, arms).
     """
 

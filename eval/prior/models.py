@@ -17,8 +17,9 @@ from ltp_switcher.arrays import Floats
 Prediction = tuple[Floats, Floats]
 """Means and standard deviations of the labels of paths that the model has not seen."""
 Model = Callable[[Floats, Floats, Floats, Floats], Prediction]
-"""A function of the features, labels and label noise of known rows, and the features of new rows. Features
-have mean 0 and variance 1."""
+"""A function that takes the features, labels and label noise of known rows, and the features of new rows. It
+returns the means and deviations of the new rows' labels. Features have mean 0 and variance 1.
+"""
 
 BETWEEN: Final = (0.003, 0.01, 0.03, 0.1, 0.3)
 """Candidate variances of the labels of paths with equal features. The marginal likelihood

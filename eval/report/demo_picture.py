@@ -74,7 +74,7 @@ def _draw_shares(
     axes.set(ylabel="share of the best protocol", ylim=(0, 1.3 * highest))
     axes.axhline(1.0, color=GREY, linewidth=1.0, linestyle=":", zorder=0)
     axes.axvline(len(networks) - 0.5, color=GREY, linewidth=1.0)
-    # A line over a bar is a container, too.
+    # The error lines of bars are containers, too.
     bars = [one for one in axes.containers if isinstance(one, BarContainer)]
     for number, bar in enumerate(bars):
         weight = "bold" if number >= len(networks) * len(overall) else "normal"

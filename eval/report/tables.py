@@ -86,7 +86,7 @@ def _flow_cells(flow: FlowSummary) -> list[str]:
 
 
 def arms_text(arm_share: Mapping[str, float]) -> str:
-    """Return the arms that held a flow longest, with their shares of the time. The text is empty for a single
+    """Return the arms that a flow ran longest, with their shares of the time. The text is empty for a single
     protocol.
     """
     if len(arm_share) < 2:

@@ -45,7 +45,7 @@ _DAEMONS: Final[dict[Method, GuestDaemon]] = {
 }
 _PULL_ON_PULL: Final[dict[Method, Settings]] = {
     "tournament": (("mpts.share", 1.0), ("pool.k", 1)),
-    # Over the rule there would be three arms for a team of six.
+    # With the rule as baseline there would be only three arms to pick a team of six from.
     "budget": (("mpts.share", 1.0), ("learning.baseline", "none")),
 }
 

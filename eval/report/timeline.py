@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs over time: goodput, RTT, and which arm held the first flow."""
+"""Runs over time: goodput, RTT, and the arm of the first flow."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _draw_scores(axes: Axes, scores: Mapping[str, float]) -> None:
         0, -0.04, "goodput² / RTT,\nless for lost packets\n(Eq. 1 of Mutant),\nmean over the run",
         transform=axes.transAxes, va="top", color=GREY, size=10,
     )  # fmt: skip
-    # Otherwise the panels would make room for it.
+    # Otherwise the panels would shrink to make room for the text.
     text.set_in_layout(False)
     axes.set(xticks=[], xlim=(0, 1.35 * max(scores.values())))
     axes.spines["bottom"].set_visible(False)

@@ -58,7 +58,7 @@ class FlowSet:
     flows: FlowTable
 
     def of(self, scheme: str, seeds: Sequence[int]) -> FlowTable:
-        """The flows of a scheme and these seeds."""
+        """The flows of a scheme in its runs with these seeds."""
         found: FlowTable = self.flows[
             (self.flows["scheme"] == self.schemes.index(scheme)) & np.isin(self.flows["seed"], seeds)
         ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A comparison of two sides of traffic, as tables."""
+"""Tables that compare our side with theirs, from the results that `ltp-eval traffic` has written."""
 
 from __future__ import annotations
 

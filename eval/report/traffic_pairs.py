@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two schemes or two revisions, compared flow by flow, from the results that `ltp-eval traffic` has written.
 
-Each comparison has two sides, ours and theirs. A flow of ours belongs to the flow of theirs that has the same
-path, seed, and place in the order of arrival. So both sides need the same arrivals. The ratios of a path are
-geometric means over its flows. The ratios over all paths are geometric means of the paths' ratios. Intervals
+Each comparison has two sides, ours and theirs. Two flows of the sides are a pair if they have the same path,
+seed, and place in the order of arrival. So both sides need the same arrivals. The ratios of a path are
+geometric means over its pairs. The ratios over all paths are geometric means of the paths' ratios. Intervals
 come from drawing the paths anew.
 """
 
@@ -62,8 +62,8 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True)
 class PathPair:
-    """The comparison on a path. `sizes` has the ratios of our figures to theirs, by class. A pair has our
-    value first, then theirs.
+    """Our side compared with theirs on one path. `sizes` has the ratios of our figures to theirs, by class. A
+    pair has our value first, then theirs.
     """
 
     sizes: Mapping[str, Ratios]
@@ -145,7 +145,7 @@ def side_of(flows: FlowSet, scheme: str, arms: Sequence[str], chosen: Sequence[i
             f"some of the arms' seeds {', '.join(map(str, _seeds(flows)))}, but not all: figures are of the "
             "others; `ltp-eval traffic` with --seeds makes more",
         )  # fmt: skip
-    # Every arm needs all runs of choice and score, so that the means of the arms are of the same flows.
+    # Every arm needs the runs of all seeds, so that the means of the arms cover the same flows.
     of_arms = [Side(arm, runs_of(flows, flows.of(arm, [*chosen, *seeds])), {}) for arm in arms]
     for path in dict.fromkeys(path for side in of_arms for path, _ in side.runs):
         for side in of_arms:

@@ -64,7 +64,7 @@ def made_of(scheme: str, result: RunResult) -> Made:
 
 @dataclass(frozen=True, slots=True)
 class Traffics(FlowSet):
-    """All runs together. The values of the flows are relative to the mean of all schemes."""
+    """The flows and the visits of all runs. The flows' values are relative to the mean of all schemes."""
 
     visits: outcomes.VisitTable
     """Visits of all runs. A visit's arm is the index of the scheme. The values of all visits

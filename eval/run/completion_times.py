@@ -160,7 +160,7 @@ def summarise_requests(scenario: Scenario, csv_text: str, json_text: str) -> tup
     except (ValueError, TypeError, KeyError) as error:
         raise ArtifactError(f"requests.json: {error!r}") from error
     megabytes = float(done.kilobytes[finished].sum()) * KB / 1e6
-    # Bytes after the end came over a link that this capacity does not cover.
+    # The capacity is known up to the scenario's end, so bytes that came later do not count.
     in_time = done.at_s + done.took_s <= scenario.duration_s
     carried_mbit += float(done.kilobytes[in_time].sum()) * KB * BYTES_TO_MBIT
     summary = RequestSummary(

@@ -11,7 +11,7 @@
     on_s = 2.0                # mean lengths of sending and of silence, which are exponential
     off_s = 4.0
 
-The downloads are Debian's nginx under Cubic. A run's seed draws both kinds of traffic, so every scheme meets
+The downloads come from Debian's nginx under Cubic. A run's seed draws both kinds, so every scheme meets
 the same cross traffic.
 """
 

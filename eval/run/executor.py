@@ -52,7 +52,7 @@ class Executor(Protocol):
 
 
 class Here:
-    """Processes of this machine, by default one for each CPU that the caller may use."""
+    """Makes runs on this machine, by default as many side by side as the caller may use CPUs."""
 
     def __init__(self, parallel: int | None = None) -> None:
         self.parallel = self.waiting = parallel or default_parallel()
@@ -73,7 +73,7 @@ class Here:
 
 
 class OnCluster:
-    """The workers of a Dask cluster."""
+    """Makes runs on the workers of a Dask cluster."""
 
     waiting = WAITING_MAX
 

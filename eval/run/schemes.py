@@ -20,8 +20,8 @@ KERNEL_ARMS: Final = (
 """The 11 protocols of Mutant's pool (§3.2, Actions), in the order of the netlink ids."""
 
 LEARNED_ARMS: Final = tuple(LEARNED.values())
-"""The learned arms. A flow with such a scheme never leaves the arm, and the daemon sets its rate or window by
-the arm's trained policy.
+"""The learned arms. A flow with such a scheme never leaves the arm, and the daemon controls the flow by the
+arm's learned policy.
 """
 
 DAEMON_SCHEMES: Final[Mapping[str, str | None]] = {

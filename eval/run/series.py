@@ -83,6 +83,6 @@ def read_series(text: str) -> list[FlowSeries]:
 
 def _flow(flow: int, rows: Sequence[dict[str, str]]) -> FlowSeries:
     columns = {name: np.array([float(row[name] or "nan") for row in rows]) for name in NUMBERS}
-    # Results keep their series, so that each name of an arm is there only once.
+    # Results keep their series in memory, so equal names of arms share one string.
     arm = tuple(sys.intern(row["arm"]) for row in rows)
     return FlowSeries(flow=flow, scheme=rows[0]["scheme"], arm=arm, **columns)

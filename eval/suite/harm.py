@@ -18,7 +18,7 @@ _BESIDE: Final = "beside-"
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """A scheme's mean harm over its seeds, 0 to 1."""
+    """A scheme's mean harm to the flow beside it, over its seeds, 0 to 1."""
 
     path: str
     scheme: str

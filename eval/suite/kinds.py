@@ -71,7 +71,9 @@ def use_of(path: str) -> str:
 
 
 def holds_out(path: str) -> bool:
-    """Return whether a path of this name is held out from all choices, wherever its file is."""
+    """Return whether a path of this name is held out, so that nobody may choose settings by it. The place of
+    its file does not matter.
+    """
     return use_of(path) == "held-out"
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reward that a scheme loses to the best arm in hindsight, by cause, and its regret over time.
+"""Reward that a scheme loses to the best arm in hindsight, by cause and over time.
 
 Every bin of a flow belongs to one cause, the first of `CAUSES` that fits. A cause's loss is the difference
 between the best arm's reward and the scheme's in its bins, as a share of the best arm's reward on the whole
-path. So the losses of a path sum up to one less the scheme's share. A loss below 0 is a gain.
+path. So the losses of a path sum up to one less the scheme's share. A loss below 0 is a gain. The regret is
+the reward that was lost so far.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def losses_of(
 
 
 def causes(scenario: Scenario, series: FlowSeries, best_arm: str) -> Indices:
-    """Return the cause of each bin as an index into `CAUSES`, shape (bins,)."""
+    """Return the cause to which a loss in each bin belongs, as an index into `CAUSES`, shape (bins,)."""
     t_s = series.t_s - scenario.flows[0].start_s
     arm = np.array(series.arm)
     begins = np.flatnonzero(np.append(True, arm[1:] != arm[:-1]))
@@ -117,8 +118,8 @@ def mean_by_cause(of: Sequence[Losses]) -> dict[str, float]:
 
 
 def mean_regret_s(of: Sequence[Losses]) -> Floats:
-    """Return the mean regret over the paths in seconds, cut to the length of the shortest path, shape
-    (bins,).
+    """Return the mean over the paths of `Losses.regret_s`, in seconds, cut to the length of the shortest
+    path, shape (bins,).
     """
     bins = min(one.regret_s.size for one in of)
     mean: Floats = np.mean([one.regret_s[:bins] for one in of], axis=0)

@@ -94,7 +94,9 @@ def recoveries(
 
 
 def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
-    """The recoveries of every scheme of the daemon on the paths with steps or handovers, by scheme."""
+    """The recoveries of each scheme in which the daemon chooses, on the paths with steps or handovers, by
+    scheme.
+    """
     found: dict[str, list[Recovery]] = {}
     for name, path in paths.items():
         if not (path.scenario.link.steps or path.scenario.link.road.handovers):

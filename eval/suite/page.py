@@ -90,7 +90,7 @@ class Results:
 
     @property
     def schemes(self) -> list[str]:
-        """The schemes, the daemon's before the arms."""
+        """The names of the schemes: first the schemes in which the daemon chooses, then the single arms."""
         found = dict.fromkeys(scheme for path in self.paths for scheme in path.cells)
         return sorted(found, key=is_arm)
 

@@ -59,7 +59,7 @@ def paper_figures(
     if harms:
         figures["Harm to the flow beside (Mutant Fig. 10)"] = partial(_draw_harm, harms=harms)
     for study in STUDIES.values():
-        # A part of a study compares nothing.
+        # A study needs all its schemes to compare them.
         if all(any(scheme in path.cells for path in paths) for scheme in study.schemes):
             figures[study.title] = partial(_draw_study, study=study, paths=paths)
     return figures

@@ -60,7 +60,7 @@ so it ends in the span.
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Draws the numbers of one set. One set has odd last digits and the other set even ones."""
+    """Draws the numbers of one set of paths. Their last digits are odd in one set and even in the other."""
 
     rng: np.random.Generator
     odd: bool
@@ -180,7 +180,7 @@ COMING: Final = 6
 
 
 def is_held_out(set_name: str) -> bool:
-    """Return whether the paths of this set are held out from all choices."""
+    """Return whether the paths of this set are held out, so that nobody may choose settings by them."""
     return set_name == "held-out"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of a suite's report: the paper's figures, runs over time, and regret over time."""
+"""The pictures of a suite's report: the paper's figures, runs over time, and the lost reward over time."""
 
 from __future__ import annotations
 

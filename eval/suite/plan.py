@@ -119,7 +119,7 @@ def plan(
 
 
 def needed_arms(planned: Sequence[Run]) -> set[str]:
-    """Return the planned arms that are among `ARMS`, or all planned arms if none is."""
+    """Return the arms of `ARMS` that are planned. If none of them is planned, return all planned arms."""
     arms = {run.scheme for run in planned if is_arm(run.scheme)}
     return arms & set(ARMS) or arms
 

@@ -28,8 +28,8 @@ LEAST: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A scheme on a path. The fields are means over the seeds and over the flows that ran the scheme, with
-    units in their names.
+    """The results of a scheme on a path. The fields are means over the seeds and over the flows that ran the
+    scheme, with units in their names.
     """
 
     rewards: tuple[float, ...]

@@ -27,7 +27,7 @@ TABLE_HEAD: Final = ("switch", "paths", "cost, s", "quartiles, s", "worst path",
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The costs of a switch, in seconds of the second arm's reward.
+    """The costs of a switch of arms on several paths: the lost reward, in seconds of the second arm's reward.
 
     `cost_s` is by path. A cost below 0 is a gain: the first arm left the flow in a better state.
     """

@@ -24,7 +24,9 @@ QUANTILES: Final = ("p50_s", "p95_s")
 
 @dataclass(frozen=True, slots=True)
 class WebCell:
-    """A scheme on a path with requests. The numbers are means over the seeds; NaN without a number."""
+    """The results of a scheme on a path with requests. Numbers are means over the seeds; NaN if no run has
+    the number.
+    """
 
     runs: Mapping[int, Completions]
     """The requests' completion times by seed."""

@@ -93,7 +93,7 @@ def goodput_ratio(outcome: RunResult) -> float:
 
 
 def instructions_per_s(outcome: RunResult) -> float:
-    """Guest instructions per second that were not idle. Both ends, the link and the daemon count."""
+    """Guest instructions per second, without idle time. Both ends, the link and the daemon count."""
     return float(outcome.guest()["busy_instructions"]) / outcome.job.scenario.duration_s
 
 

@@ -27,12 +27,16 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS
 COVERAGE: Final = 0.9
 RATES: Final = {"x/c": "rate", "x_o/c": "others"}
 QUANTITIES: Final = {**RATES, "d": "delay_s"}
-"""Fields of a `Trace` and a `Judgement`, keyed by the paper's names."""
+"""Names of the fields of a `Trace` and a `Judgement` that hold a quantity, keyed by the quantity's name in
+the paper.
+"""
 ESTIMATORS: Final[Mapping[str, Callable[[], Estimator]]] = {
     "": lambda: BalanceFilter(BIN_S, seed=1),
     " by the paper's filter": lambda: ParticleFilter(BIN_S, seed=1),
 }
-"""The estimators to judge, keyed by the ending of their figures' names."""
+"""Functions that make the estimators to judge. The key is the ending of the names of an
+estimator's figures.
+"""
 KNOWN_OVER_S: Final = (1.0, 3.0)
 """Times in seconds over which an ideal estimator would know a rate's mean. Its intervals still have the width
 of the rate's swings.
