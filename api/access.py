@@ -116,7 +116,7 @@ class Gate:
         await self.app(scope, receive, send)
 
     def _enter(self, code: str, headers: Headers) -> Response:
-        """Open a session, and lead to the page without the code."""
+        """Open a session, and send the browser on to the page without the code in the URL."""
         opened = self._access.sessions.open(code)
         if opened is None:
             raise _unauthorized("the code was used or is too old; `ltp-switcher dashboard` prints another")
@@ -173,8 +173,8 @@ def _unauthorized(detail: str, error: str = "") -> ProblemError:
 def _cookie(headers: Headers) -> str:
     """The session's cookie, or "".
 
-    Pages of other ports of the same address are the same site to a browser, so it sends them cookies of
-    ours along. Only a visit to the page itself may come from elsewhere.
+    To a browser, pages of other ports of the same address belong to this site, so it sends their requests
+    with our cookies. Such requests are refused, except for a visit to the dashboard's page itself.
     """
     elsewhere = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
     if elsewhere and headers.get("sec-fetch-mode") != "navigate":
@@ -189,7 +189,9 @@ def _cookie(headers: Headers) -> str:
 
 
 def _cookie_name(headers: Headers) -> str:
-    """Browsers keep one set of cookies for all ports of an address, so the port is in the name."""
+    """The cookie's name has the port, because browsers keep one set of cookies for all ports
+    of an address.
+    """
     _, _, port = headers.get("host", "").rpartition(":")
     return f"{COOKIE}_{port}" if port.isascii() and port.isdecimal() else COOKIE
 

@@ -89,7 +89,8 @@ class DaemonClient:
                 try:
                     result = await self._exchange(method)
                 except (BrokenPipeError, ConnectionResetError):
-                    # The daemon ended before it answered. With a socket unit the next daemon is starting.
+                    # The daemon ended before it answered. Under systemd its socket stays, and the next daemon
+                    # is starting.
                     result = await self._exchange(method)
         except OSError as error:
             raise _problem(unavailable(self._path, self._timeout_s, error)) from error

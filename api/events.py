@@ -132,7 +132,9 @@ class EventFeed:
                     quiet_s += LOOK_S
 
     def _since(self, place: int) -> tuple[list[Event], int, bool]:
-        """The events from a place on, the place after them, and whether some before them are gone."""
+        """The events from a place on, the place after these events, and whether events before them are
+        missing.
+        """
         after = self._next
         first = self._ring[0].number if self._ring else after
         missed = not first <= place <= after
@@ -140,7 +142,7 @@ class EventFeed:
         return events, after, missed
 
     async def _catch_up(self) -> None:
-        """Take in what happened while nobody listened; a poller that runs is up to date."""
+        """Take in the events that came while nobody listened. If a poller runs, there are none."""
         if self._poller is not None:
             return
         while await self._ask():
@@ -153,7 +155,7 @@ class EventFeed:
                 await self._ask()
 
     async def _ask(self) -> bool:
-        """Take in a page of events; says whether there may be more."""
+        """Take in a page of events. Returns whether there may be more."""
         async with self._asking:
             page = await run_in_threadpool(self._page)
             if page.missed:

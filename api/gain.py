@@ -87,7 +87,7 @@ class Gain(Collector):
         began_s, kept = time.monotonic(), self._answers.get(age_s)
         if kept is not None and began_s < kept.counts_until_s:
             return kept.report
-        # Both read the new rows.
+        # Both calls are made, because each of them reads new rows.
         changed = self._log.refresh() | self._flows.refresh()
         if kept is not None and not changed and age_s is None:
             return kept.report

@@ -31,7 +31,9 @@ class HeadLikeGet:
             started.set()
 
         async def until_started() -> Message:
-            """The client's next message. Once it has its headers it is gone, so that no stream goes on."""
+            """The client's next message. After the headers of the answer it is a disconnect, so that a stream
+            ends.
+            """
             heard, begun = asyncio.ensure_future(receive()), asyncio.ensure_future(started.wait())
             try:
                 await asyncio.wait((heard, begun), return_when=asyncio.FIRST_COMPLETED)

@@ -50,7 +50,7 @@ class _GoneError(Exception):
 
 
 def _check_path(path: str) -> None:
-    """Raise `ProblemError` 404 for a path that routes would take for the one without its last character."""
+    """Raise `ProblemError` 404 for a path that ends with a line break, which the routes would overlook."""
     if path.endswith("\n"):
         raise ProblemError(404, "unknown-path", f"no resource at {path!r}; /v1/openapi.json lists all")
 

@@ -49,7 +49,7 @@ log = logging.getLogger("ltp_switcher.api")
 
 
 class _Server(uvicorn.Server):
-    """Serves an app on an event loop of its own, with so many threads."""
+    """Serves an app on an event loop of its own, with `threads` threads for calls that block."""
 
     def __init__(self, app: FastAPI, threads: int) -> None:
         super().__init__(server_config(app, grace_s=GRACE_S))
@@ -66,14 +66,14 @@ class _Server(uvicorn.Server):
 
 
 class _MainServer(_Server):
-    """Tells the service manager how it stands, which uvicorn itself has no hook for."""
+    """Tells the service manager when the server is ready, and when it stops. uvicorn has no hook for this."""
 
     manager = ServiceManager()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # The present objects stay for good. A collection that looked at all of them would stop every request
-        # for 60 ms.
+        # The objects that exist now are kept for good. A garbage collection over all of them would stop every
+        # request for 60 ms.
         gc.collect()
         gc.freeze()
         self.manager.ready()
@@ -119,7 +119,7 @@ def serve(config: Config, group: str | None) -> None:
     control, access = Path(config.daemon.control_socket), Access(Path(config.api.token_file))
     app = create_app(DaemonClient(control), access)
     sys.setswitchinterval(SWITCH_S)
-    # uvicorn raises the signal anew once it has shut down; by then our work is done.
+    # uvicorn raises the signal again when it has shut down. By then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     with contextlib.ExitStack() as sockets:
@@ -139,7 +139,7 @@ def serve(config: Config, group: str | None) -> None:
 
 @contextlib.contextmanager
 def _serving(app: FastAPI, listeners: list[socket.socket], main: _Server) -> Iterator[None]:
-    """Serve an app in a thread of its own, if there are listeners. Where that fails, `main` ends, too."""
+    """Serve an app in a thread of its own, if there are listeners. If this server fails, `main` ends, too."""
     if not listeners:
         yield
         return
@@ -161,7 +161,7 @@ def _serving(app: FastAPI, listeners: list[socket.socket], main: _Server) -> Ite
 
 
 def _address(listener: socket.socket) -> str:
-    """Host and port of a TCP listener as in a URL; "" for another one."""
+    """Host and port of a TCP listener as in a URL; "" for a UNIX socket."""
     if listener.family == socket.AF_UNIX:
         return ""
     host, port, *_ = listener.getsockname()

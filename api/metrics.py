@@ -30,13 +30,13 @@ _OTHER: Final = "other"
 
 
 class _Daemon(Collector):
-    """The daemon's metrics at each scrape, and whether it answered."""
+    """The daemon's metrics at each scrape, and whether the daemon answered."""
 
     def __init__(self, daemon: DaemonClient) -> None:
         self._daemon = daemon
 
     def describe(self) -> list[Metric]:
-        """Nothing, so that registering asks no daemon."""
+        """Return no metrics, so that registering the collector does not ask the daemon."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -56,7 +56,7 @@ class _Daemon(Collector):
 
 
 class _Copy(Collector):
-    """Metrics of one moment, and the texts that were made of them, by their content type."""
+    """The metrics of one moment, and the texts made from them, by content type."""
 
     def __init__(self, metrics: Sequence[Metric] = (), made_s: float = float("-inf")) -> None:
         self._metrics = metrics
@@ -125,7 +125,9 @@ def _is_fresh(copy: _Copy) -> bool:
 
 
 def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """One of two formats. Versions and escapings that a client can name would each be another text."""
+    """The encoder for one of two formats. Other versions and escapings would each need a text
+    of their own.
+    """
     names = {part.partition(";")[0].strip() for part in accept.split(",")}
     return choose_encoder(_OPENMETRICS if _OPENMETRICS in names else "")
 

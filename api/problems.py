@@ -156,7 +156,7 @@ async def send_problem(problem: ProblemError, scope: Scope, receive: Receive, se
 
 
 def _path(request: Request) -> str:
-    """The path that was asked for. `request.url` parses its own from a text, and it may differ."""
+    """The path as the client sent it. `request.url` parses a text, and may find another path."""
     return cast(str, request.scope["path"])
 
 
@@ -231,7 +231,9 @@ def _from_http(error: HTTPException, request: Request) -> ProblemError:
 
 
 def _methods(error: HTTPException, request: Request) -> list[str]:
-    """The methods of the request's path. The error's own `Allow` names those of one route of several."""
+    """The methods of the request's path. If several routes have the path, the error's header `Allow` names
+    the methods of only one.
+    """
     told = {name.lower(): value for name, value in (error.headers or {}).items()}.get("allow", "")
     found = {method.strip() for method in told.split(",") if method}
     for path, operations in request.app.openapi()["paths"].items():

@@ -56,7 +56,8 @@ class ProblemProtocol(H11Protocol):
         if connection.family == socket.AF_UNIX:
             self._places = CONNECTIONS_MAX
             with contextlib.suppress(OSError):
-                # The state of each request of this connection; the routes pass it on to the daemon.
+                # This is the state of each request of the connection. The routes pass the author on to the
+                # daemon.
                 self.app_state = {**self.app_state, "author": peer_of(connection)}
         self._listener = transport.get_extra_info("sockname")
         self._open[self._listener] += 1
@@ -99,7 +100,7 @@ class ProblemProtocol(H11Protocol):
 
     @property
     def _asked(self) -> bool:
-        """Whether a first request has come. uvicorn says that there always is one."""
+        """Whether a first request has come. uvicorn's type says that there always is a request."""
         return cast("object", self.cycle) is not None
 
     def _hang_up(self) -> None:

@@ -52,7 +52,9 @@ def create_app(collector: Collector, allowed: Sequence[IpNetwork] = LOOPBACK) ->
 
     @app.get("/v1/network", summary="Read the network's state", responses=problem_responses(403, 503))
     def get_network() -> Network:
-        """PNC and PNA of the last second; 503 while no node has been read twice."""
+        """The congestion (PNC) and the availability (PNA) of the path in the last second. The status is 503
+        while no node has been read twice.
+        """
         latest = collector.latest
         if latest is None or latest.knowledge is None:
             raise ProblemError(

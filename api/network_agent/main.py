@@ -58,7 +58,7 @@ def serve(
     for node in sources:
         _check(node)
     collector = Collector(sources, nodes)
-    # uvicorn raises the signal anew once it has shut down; by then our work is done.
+    # uvicorn raises the signal again when it has shut down. By then our work is done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     with tcp_socket(address, "--listen", loopback_only=False) as listener:

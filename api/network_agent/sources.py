@@ -110,7 +110,7 @@ class QdiscSource:
         return Counters(at_s, received, sent, sent_bytes, capacity_bps)
 
     def _own_rate(self, root: Mapping[str, object], others: Sequence[Mapping[str, object]]) -> float | None:
-        """The rate that nobody has named; None where the device has none."""
+        """The rate of a device for which the operator has named none; None if the device has no rate."""
         rate_bps = _qdisc_rate(root)
         for one in others if rate_bps else [root, *others]:
             if one["TCA_KIND"] not in _FULL_SPEED:
@@ -149,7 +149,7 @@ def attributes(nested: object) -> Mapping[str, object]:
 
 
 def _qdisc_rate(root: Mapping[str, object]) -> float | None:
-    """The rate that a token bucket keeps to, bits a second; the kernel has bytes."""
+    """The rate of a token bucket in bits per second. The kernel has this rate in bytes."""
     if root["TCA_KIND"] != "tbf" or "TCA_OPTIONS" not in root:
         return None
     options = attributes(root["TCA_OPTIONS"])

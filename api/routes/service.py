@@ -104,7 +104,7 @@ async def get_metrics(request: Request) -> Response:
     The metrics are computed at most once a second.
     """
     metrics, accept = cast(ApiMetrics, request.app.state.metrics), request.headers.get("accept", "")
-    # One thread waits for the daemon, however many clients ask.
+    # Only one thread waits for the daemon, whatever the number of clients.
     async with cast(asyncio.Lock, request.app.state.scraping):
         made = metrics.ready(accept)
         if made is None:

@@ -129,7 +129,9 @@ def answer(
 
 
 def _caller(claim: Json, peer: Caller, speaks_for_others: bool) -> Caller:
-    """The author of a request: the peer, or another process or token for which the peer says it speaks."""
+    """The author of a request: the peer itself, or the process or token for which the peer speaks. Raises
+    `InvalidValueError` if the peer may not speak for others.
+    """
     if claim is None:
         return peer
     if not speaks_for_others:
@@ -151,7 +153,7 @@ def _caller(claim: Json, peer: Caller, speaks_for_others: bool) -> Caller:
 
 
 def _around(result: JsonList) -> tuple[bytes, bytes]:
-    """The text before and after the brackets of a list."""
+    """The text before the opening bracket of a list and after its closing one."""
     if not result.name:
         return b"", b""
     members = "".join(f"{json.dumps(name)}:{json.dumps(value)}," for name, value in result.rest.items())

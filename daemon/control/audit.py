@@ -78,7 +78,7 @@ def append(path: Path, changes: Sequence[Change]) -> None:
 
 
 def _rotate(path: Path) -> None:
-    """Make room: the file becomes .1, .1 becomes .2, and so on; the oldest one goes."""
+    """Make room for a new file: the file becomes .1, .1 becomes .2, and so on. The oldest file is lost."""
     places = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1))]
     for newer, older in reversed(list(itertools.pairwise(places))):
         if newer.exists():

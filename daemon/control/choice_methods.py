@@ -91,7 +91,9 @@ class ChoiceMethods:
         return {"k": self._daemon.engine.teams.k}
 
     def _set_k(self, params: Params) -> Saved:
-        """Set k. The settings say which values it takes, and no team is larger than the pool."""
+        """Set the size k of teams. The settings say which sizes are allowed, and no team is larger than the
+        pool.
+        """
         teams, asked = self._daemon.engine.teams, cast("int", check(key_of("pool.k"), params.get("k"), "k"))
         before = teams.k if teams.found or teams.searches else None
         saved = self._set(params, {"pool.k": asked}, self._k, "k")
@@ -148,7 +150,9 @@ class ChoiceMethods:
         get: Callable[[Params], dict[str, Json]],
         tagged: str,
     ) -> Saved:
-        """Set values, and answer as `get` does. `if_match` holds tags of that answer's member `tagged`."""
+        """Set values, and answer as `get` does. The request's `if_match` has tags of the member `tagged` of
+        this answer.
+        """
         expect(params, get({})[tagged])
         with self._daemon.choices.trying(confirm_within_s(params)):
             save = self._daemon.change(values, self._caller(), runtime=_runtime(params))
@@ -179,7 +183,9 @@ class ChoiceMethods:
         return self._pinned(cookie, slot, None)
 
     def _pinned(self, cookie: int, slot: int, pin: Pin | None) -> Saved:
-        """Note the pin, and answer with the flow as it is now, not as of its last step."""
+        """Record the pin, and answer with the present state of the flow, which is newer than
+        its last step.
+        """
         table, choices = self._daemon.engine.table, self._daemon.choices
         choices.forget_pins(lambda known: table.slot(known) >= 0)
         save = choices.pinned(cookie, pin, self._caller())

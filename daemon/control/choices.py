@@ -63,7 +63,7 @@ class Choices:
         self.layers = layers
         """The layers of settings in force."""
         self.heard: Callable[[str, str], object] = lambda what, who: None
-        """A function that is told of each change and its author, in words."""
+        """A function that is called with the words of each change and its author."""
         self.held = ""
         """The reason why the daemon steers nothing until an operator sets the mode; empty if it may steer."""
         usable: dict[str, Value] = {}
@@ -364,7 +364,7 @@ class Choices:
         *,
         lasts: bool,
     ) -> None:
-        """Put other values over the configuration, and tell of those of these names that changed."""
+        """Put other values over the configuration, and record which of the settings `names` changed."""
         names = list(names)
         undo: dict[str, Json] = {name: cast("Json", self._chosen(name)) for name in names}
         before, origins_before = _flat(self.config), self.layers.origins()
@@ -378,11 +378,13 @@ class Choices:
                 self.tell(name, before[name], after[name], caller, lasts=lasts, undo=undo[name], made=made)
 
     def _chosen(self, name: str) -> dict[str, Json]:
-        """The values of a setting over the configuration; null where there is none."""
+        """The values of a setting that override the configuration, by layer; null for none."""
         return {"override": _json(self._settings.get(name)), "runtime": _json(self._runtime.get(name))}
 
     def _stands(self, change: Change, *, fresh: bool = False) -> bool:
-        """Whether what a change chose is chosen still; in a `fresh` daemon, apart from runtime values."""
+        """Whether the value that a change chose is still in force. In a `fresh` daemon, runtime values do not
+        count.
+        """
         if change.what == _POLICIES:
             return change.made == digest(_entries(self.policies))
         gone: dict[str, Json] = {"runtime": None} if fresh else {}
@@ -445,7 +447,7 @@ def _entries(policies: Policies) -> list[Json]:
 
 
 def _usable(entries: Sequence[Json]) -> tuple[Policies, list[str]]:
-    """The kept policies, and what this release cannot read among them."""
+    """The kept policies that this release can read, and the errors for the others."""
     found: list[Policy] = []
     unreadable = []
     for entry in entries:

@@ -109,8 +109,8 @@ class ControlClient:
             try:
                 answer = self._exchange(line)
             except (BrokenPipeError, ConnectionResetError):
-                # The daemon ended before it answered. With a socket unit the next daemon is starting. Every
-                # method may be called twice, because it sets a state or reads one.
+                # The daemon ended before it answered. Under systemd its socket stays, and the next daemon is
+                # starting. Any method may be called twice, because it sets a state or reads one.
                 self.close()
                 answer = self._exchange(line)
         except OSError as error:
@@ -123,7 +123,7 @@ class ControlClient:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._socket.settimeout(self._timeout_s)
             self._socket.connect(self._path)
-        # A daemon that hangs up may have sent the reason before.
+        # A daemon that hangs up may have sent the reason first.
         with contextlib.suppress(BrokenPipeError):
             self._socket.sendall(line)
         parts = [self._received]

@@ -116,7 +116,9 @@ class FleetMethods:
         return JsonList(_each_lesson(visits, numbers.tolist(), effects, self._daemon.names), "lessons", rest)
 
     def _tell(self, params: Params) -> Json:
-        """Take over what others know, and how the service fares. All of it or, with an error, nothing."""
+        """Take over the knowledge of other hosts and the state of the fleet service. With an error, nothing
+        is taken over.
+        """
         visits = self._daemon.engine.visits
         lessons, status, hosts = (params.get(name) for name in ("lessons", "status", "hosts"))
         known = {name: arm for arm, name in self._daemon.names.items()}
@@ -176,9 +178,11 @@ class FleetMethods:
         }
 
     def _model(self) -> int:
-        """The number of the decision over whose own choice the effects are: of policy, settings and encoder.
+        """A number for the decision that effects are compared with. It depends on policy, settings and
+        encoder.
 
-        A new release has the same number, though its rule may differ somewhat: knowledge outlives upgrades.
+        A new release has the same number, although its rule may differ somewhat. So knowledge outlives
+        upgrades.
         """
         config, chooser = self._daemon.config, self._daemon.engine.chooser
         settings = config.rule if config.daemon.policy == "rule" else config.learning
@@ -189,7 +193,7 @@ class FleetMethods:
 
 
 class _Word:
-    """The knowledge of other hosts, checked."""
+    """The knowledge of other hosts, after a check."""
 
     def __init__(self, keys: np.ndarray, effects: Effects, hosts: np.ndarray) -> None:
         self.keys, self.effects, self.hosts = keys, effects, hosts
@@ -197,7 +201,9 @@ class _Word:
 
     @classmethod
     def of(cls, lessons: Json, places: Mapping[str, int]) -> _Word:
-        """Read parameters. Raises `InvalidValueError`. places: the place of each arm that counts, by name."""
+        """Check the lessons of a request. Raises `InvalidValueError`. `places` has the index of each arm that
+        counts, by name.
+        """
         if not isinstance(lessons, list):
             raise InvalidValueError("lessons", lessons, "a list")
         size, arms = len(lessons), max(places.values(), default=0) + 1
@@ -243,7 +249,9 @@ def _each_lesson(
 
 
 def _cursor(text: Json, epoch: int) -> int:
-    """The lesson after which the answer begins; -1 for all, as after a restart of the daemon."""
+    """The number of the lesson after which the answer begins. It is -1 for all lessons, also if the daemon
+    has been restarted since.
+    """
     if text is None:
         return -1
     if not isinstance(text, str) or len(text) > 64:
@@ -276,7 +284,7 @@ def _hosts(hosts: Json) -> list[dict[str, Json]]:
 
 
 def _like(told: Json, pattern: Mapping[str, Json], field: str) -> dict[str, Json]:
-    """An object with the members of a pattern, of the same types. Raises `InvalidValueError`."""
+    """An object with the members of `pattern`, of the same types. Raises `InvalidValueError`."""
     if not isinstance(told, dict) or told.keys() != pattern.keys():
         raise InvalidValueError(field, told, f"an object with {', '.join(pattern)}")
     for name, like in pattern.items():

@@ -109,7 +109,9 @@ def select(table: FlowTable, query: Query) -> tuple[Slots, int, int | None]:
 
 
 def _ranked(table: FlowTable, slots: Slots, query: Query) -> Slots:
-    """The places of `slots` in the query's order, shape (n,). Unknown values come last either way."""
+    """Indices that sort `slots` in the query's order, shape (n,). Unknown values come last in either
+    direction.
+    """
     if query.order in _MEASURES:
         values = _MEASURES[query.order](table, slots)
         return np.argsort(values if query.reverse else -values, kind="stable")
@@ -121,7 +123,7 @@ def _ranked(table: FlowTable, slots: Slots, query: Query) -> Slots:
 
 
 def _known(rtt_us: Ints) -> Floats:
-    """RTTs in µs, shape as given; NaN where the kernel has none."""
+    """RTTs in µs, in the shape of `rtt_us`; NaN where the kernel has none."""
     return np.where(known_rtt(rtt_us) & (rtt_us > 0), rtt_us.astype(np.float64), np.nan)
 
 

@@ -157,7 +157,7 @@ class Methods:
 
     def _each_flow(self, slots: Sequence[int], history: int = 0) -> Iterator[Json]:
         engine, table = self._daemon.engine, self._daemon.engine.table
-        # Steps run while the list is made, so a slot may have become free, or another flow's.
+        # Steps run while the list is made, so a slot may have become free, or belong to another flow.
         for cookie, slot in [(int(table.cookie[slot]), slot) for slot in slots]:
             if table.slot(cookie) == slot:
                 flow = flow_json(table, slot, self._daemon.names)
@@ -188,7 +188,7 @@ class Methods:
         return {"next": replay.next, "missed": replay.missed, "events": events}
 
     def _tell_network(self, params: Params) -> Json:
-        """Take reports of the network, or, without parameters, that there are none."""
+        """Take the report about the network. A request without parameters says that there is none."""
         self._daemon.network.take(knowledge_of(params) if params else None)
         return {}
 

@@ -140,7 +140,7 @@ def families(engine: Engine, names: Mapping[int, str], faults: int = 0) -> list[
 
 
 def _distributions(seen: Distributions, names: Mapping[int, str]) -> list[Family]:
-    """Each flow that moves data counts once a second."""
+    """Histograms over flows. Once a second each flow that moves data is counted."""
     made = []
     for name, text, unit, by_arm in (
         (
@@ -162,7 +162,7 @@ def _distributions(seen: Distributions, names: Mapping[int, str]) -> list[Family
 
 
 def _process() -> list[Family]:
-    """The daemon's use of the machine. The API reports its own."""
+    """The daemon's use of CPU, memory and files. The API reports its own."""
     used, name = usage(), PREFIX + "daemon_"
     families = [
         counter(name + "cpu_seconds", "CPU time of the daemon.", used.pop("cpu_seconds"), "seconds"),

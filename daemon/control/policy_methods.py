@@ -57,7 +57,7 @@ class PolicyMethods:
             return Saved(answer, self._daemon.set_policies(wanted, self._caller()))
 
     def _check(self, policies: Policies, params: Params) -> None:
-        """Refuse what only the daemon knows to be impossible."""
+        """Refuse policies that only the daemon can know to be impossible."""
         learned = {arm.name for arm in self._daemon.arms if arm.id in LEARNED}
         given = cast("list[dict[str, Json]]", params["policies"])
         teams = self._daemon.engine.teams

@@ -67,7 +67,7 @@ class Rollouts:
         self._by = ""
         """Author of the rollout's beginning."""
         self._reason = ""
-        """Why it ended, in a sentence."""
+        """The reason for the rollout's end, in a sentence."""
         self._ended_s: float | None = None
         self._writing: threading.Thread | None = None
         self.damaged = ""
@@ -236,7 +236,7 @@ class Rollouts:
         }
 
     def _turn(self, rollout: Rollout) -> None:
-        """The stage has changed, or the rollout has ended."""
+        """Let a new stage of the rollout take effect, or its end."""
         spans = self._daemon.engine.spans
         if rollout.end is None:
             if spans is not None:
@@ -251,7 +251,9 @@ class Rollouts:
         self._end(rollout, why[rollout.end], None)
 
     def _end(self, rollout: Rollout, reason: str, caller: Caller | None) -> Save:
-        """Let the rollout's end take effect: everything for all flows, or mode advise."""
+        """Let the rollout's end take effect. After the last stage the daemon steers all flows, otherwise the
+        mode is advise.
+        """
         self._reason, self._ended_s = reason, time.time()
         spans = self._daemon.engine.spans
         if spans is not None:
@@ -268,7 +270,7 @@ class Rollouts:
         return self._daemon.change({"daemon.mode": ADVISE}, caller or _ITSELF, runtime=False)
 
     def _give_up(self, path: Path, error: Exception) -> None:
-        """A rollout may have been under way, but nobody knows how far."""
+        """Go back to mode advise: a rollout may have been under way, but its stage is unknown."""
         try:
             kept = f"the file is kept as {set_aside(path)}"
         except ArtifactError as failure:
@@ -300,7 +302,7 @@ class Rollouts:
         return {"by": self._by, "reason": self._reason, "ended_s": self._ended_s}
 
     def _save(self, rollout: Rollout) -> None:
-        """Keep it as it is now, in a thread, so that no step waits for a disk."""
+        """Save the rollout's present state, in a thread, so that no step waits for a disk."""
         if self._path is None:
             return
         rollout.changed = False
@@ -312,7 +314,7 @@ class Rollouts:
 
     @staticmethod
     def _try_write(path: Path, words: dict[str, object], arrays: artifacts.Arrays) -> str:
-        """Write the file; returns the reason where that failed, and "" elsewhere."""
+        """Write the file. Returns the reason for a failure, and "" after a success."""
         try:
             artifacts.write(path, arrays, words, version=FORMAT_VERSION, mode=STATE_MODE)
         except ArtifactError as error:

@@ -78,21 +78,23 @@ class _Client:
     waiting: bool = False
     """Whether the next part cannot be made yet. The next turn of the loop looks again."""
     finished: bool = False
-    """Whether the client has said all it will; it leaves once it has been answered."""
+    """Whether the client sends no more requests. It is disconnected once it has its answers."""
 
     @property
     def asks(self) -> bool:
-        """Whether a whole request waits for its answer."""
+        """Whether a whole request has come and not been answered yet."""
         return b"\n" in self.received
 
     @property
     def reading(self) -> bool:
-        """Whether to read more. A request has to fit, and the requests that wait need no company."""
+        """Whether to read more from the client. Enough is read if a whole request waits and the buffer is
+        full.
+        """
         return not self.finished and not (self.asks and len(self.received) > LINE_MAX_BYTES)
 
     @property
     def ready(self) -> bool:
-        """Whether a part of an answer can be made."""
+        """Whether a part of an answer can be made now."""
         return (
             not self.waiting
             and (self.answer is not None or self.asks)
@@ -121,7 +123,7 @@ class ControlServer:
         self._made = path if inherited is None else None
         self._handler = handler
         self._selector = selector
-        # The client that was served last comes last.
+        # The clients are in the order of service: the one that was served last is at the end.
         self._clients: dict[int, _Client] = {}
         self._look_at_s = 0.0
         self._reads = reads
@@ -242,7 +244,7 @@ class ControlServer:
             self._selector.register(connection, selectors.EVENT_READ, self._ready)
 
     def _full_for(self, uid: int) -> str:
-        """Why there is no place for one more client of a user; empty where there is."""
+        """The reason why the user `uid` gets no further connection; empty if the user gets one."""
         beyond = Counter(client.caller.uid for client in self._clients.values())
         for user, kept in self._kept.items():
             if user == uid and beyond[user] < kept:
@@ -257,7 +259,7 @@ class ControlServer:
     def _ready(self, fileno: int) -> None:
         client = self._clients.get(fileno)
         if client is None or not client.reading:
-            # Ready to write: `pump` sends.
+            # The socket can be written to, and `pump` does that.
             return
         try:
             data = client.socket.recv(LINE_MAX_BYTES)
@@ -351,7 +353,9 @@ def listen(path: Path) -> socket.socket:
 
 
 def _unlink_socket(path: Path) -> None:
-    """Remove what a daemon left there. Raises `ControlError` where it is something else."""
+    """Remove a socket that an earlier daemon left at `path`. Raises `ControlError` if the path is not a
+    socket.
+    """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise ControlError(

@@ -144,7 +144,7 @@ def _prefix_json(state: PrefixState, names: Mapping[int, str]) -> Json:
 
 
 def _known_prefix(text: object) -> str:
-    """The prefix whose flows share their knowledge, by an address or a part of it.
+    """The prefix whose flows share their knowledge, from an address or a longer prefix in it.
 
     Raises `InvalidValueError` for a shorter prefix.
     """

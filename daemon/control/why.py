@@ -114,7 +114,7 @@ def _now(engine: Engine, slot: int, names: Names, switches: list[Switch]) -> str
 
 
 def _lot(engine: Engine, slot: int, names: Names) -> str:
-    """A sentence about the lot of the flow's visit; empty where there was no lot."""
+    """A sentence about the arm that the flow's visit drew by lot; empty if there was no lot."""
     learned = engine.visits
     lot = None if learned is None else learned.lot(slot)
     if learned is None or lot is None:

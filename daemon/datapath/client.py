@@ -352,7 +352,7 @@ class Datapath:
         most: int,
         counted: Sequence[int],
     ) -> list[int]:
-        """Send a batch, `most` records a request; add up the replies' counts."""
+        """Send a batch in requests of at most `most` records, and add up the counts of the replies."""
         totals = [0] * len(counted)
         for start in range(0, len(batch), most):
             payload = attribute(kind, batch[start : start + most].tobytes())
@@ -383,7 +383,9 @@ class Datapath:
 
 
 def _check_layout(parts: dict[int, memoryview], expected: tuple[int, int, int]) -> None:
-    """Compare the version and the size of a message's records; `expected`: their attributes, and the size."""
+    """Raise `ModuleVersionError` if a message's records have another version or size. `expected` has the two
+    attributes, and the size.
+    """
     version_attribute, size_attribute, own_size = expected
     version = _U32.unpack(parts[version_attribute])[0]
     size = _U32.unpack(parts[size_attribute])[0]

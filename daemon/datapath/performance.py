@@ -140,7 +140,7 @@ def measure(records: RecordArray, credit: Credit) -> Measurement:
 
 
 def _main_sender(records: RecordArray, active: Indices) -> Indices:
-    """Arm that sent most of each step's samples, an RTT ago; `active` where there is none."""
+    """Id of the arm that sent most of each step's samples, an RTT ago; `active` where no arm did."""
     credits = records["credit"]
     samples = credits["samples"]
     most = samples.argmax(axis=1)

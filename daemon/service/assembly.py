@@ -72,7 +72,7 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
     if config.daemon.policy != "mutant":
         dwells = DWELLS if config.daemon.policy == "dwell-random" else (1,)
         return RandomChooser(pool, dwells=dwells, seed=seed)
-    # The import is here because other policies need neither module, and it takes half of the daemon's start.
+    # The import is here because the other policies need neither module. It takes half of the daemon's start.
     from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
     from ltp_switcher.daemon.choose.bandit.guarded import GuardedChooser
     from ltp_switcher.encoder import GRUEncoder
@@ -89,7 +89,7 @@ def _rule(config: Config, pool: Sequence[int]) -> RuleChooser:
 
 
 def _guarded(config: Config) -> bool:
-    """Whether the learned policy runs over the rule."""
+    """Whether the learned policy chooses over the rule, which guards it."""
     return config.daemon.policy == "mutant" and config.learning.baseline == "rule"
 
 

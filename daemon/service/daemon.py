@@ -221,7 +221,7 @@ class Daemon:
             self.rollouts.mode_changed(mode)
 
     def _steer(self, mode: str, policies: Policies) -> SessionTerms:
-        """Steer the flows from now on, or change how. Returns the terms that count."""
+        """Steer the flows from now on, or change the terms. Returns the terms that the module accepts."""
         starts, wanted = self._starts_count(mode, policies), self._terms
         # A module that is older than a setting refuses it. If another daemon steers, all settings are
         # refused.
@@ -253,7 +253,9 @@ class Daemon:
         )
 
     def _starts_count(self, mode: str, policies: Policies) -> bool:
-        """Whether new flows begin on the arms of the module's table: where the daemon steers and fills it."""
+        """Whether new flows begin on the arms of the module's table. This needs mode active, and something
+        that fills the table.
+        """
         fills = self.config.daemon.policy == "rule" or self.config.visits.learn == "on"
         return mode == "active" and (fills or bool(policies))
 
@@ -319,7 +321,7 @@ class Daemon:
         return self.choices.set_policies(policies, self._govern, caller)
 
     def _govern(self, policies: Policies) -> None:
-        """Put policies in force, but for those that name an arm which is not available."""
+        """Put policies in force, except for those that name an arm which is not available."""
         ids = {arm.name: arm.id for arm in self.arms if arm.available}
         usable = [policy for policy in policies.entries if policy.arms <= ids.keys()]
         for policy in policies.entries:
@@ -343,7 +345,9 @@ class Daemon:
             self._steer(self.mode, policies)
 
     def _name(self, policies: Policies) -> None:
-        """Leave the policies for the service that names their flows in the kernel; see `daemon.named`."""
+        """Write the policies to the file from which another service names their flows in the kernel; see
+        `daemon.named`.
+        """
         if not self.config.daemon.state_dir:
             return
         try:
@@ -380,19 +384,21 @@ class Daemon:
         self._manager.ready()
 
     def _check(self, config: Config) -> None:
-        """Raise `LtpSwitcherError` where this machine cannot take these settings."""
+        """Raise `LtpSwitcherError` if this machine cannot take these settings."""
         kernel_config(config.kernel, self.arms)
         visit_arms(config, self.arms)
         Teams.check(config.mpts, config.pool.k, pool_of(config, self.arms))
 
     def _apply(self, wanted: Config) -> None:
-        """Put settings in force, but for those that need a restart. All of them or, with an error, none."""
+        """Put settings in force, except for those that need a restart. With an error, none is
+        put in force.
+        """
         new = with_fixed(self.config, wanted)
         keys = changed(self.config, new)
         paths = {key.path for key in keys}
         teams = self.engine.teams
         kernel = kernel_config(new.kernel, self.arms)
-        # An arm that was loaded meanwhile joins no pool by itself.
+        # An arm that was loaded since the start does not join a pool by itself.
         arms = pool_of(new, self.arms) if "pool.arms" in paths else teams.candidates
         # Everything that can be refused comes first and the kernel last, so that no change is half applied.
         teams.check(new.mpts, new.pool.k, arms)
@@ -412,7 +418,7 @@ class Daemon:
             terms = self._steer(self.mode, self.choices.policies)
             self.engine.learned.rtt_quarters = terms.rtt_quarters
         if self.choices.policies:
-            # For some policies, another pool or k in the settings means another one in force.
+            # A policy may need another arm or team if the pool or k of the settings changes.
             self._govern(self.choices.policies)
 
     def _configure_kernel(self, config: KernelConfig) -> None:
@@ -423,7 +429,8 @@ class Daemon:
         try:
             self._configure_kernel(config)
         except RequestRefusedError:
-            # A module of another version refuses settings that it does not know. A step tells its version.
+            # A module of another version refuses settings that it does not know. The first step tells this
+            # version.
             self.datapath.close_step()
             raise
 
@@ -452,7 +459,7 @@ class Daemon:
             self._manager.status("; ".join([f"{self.mode}: {len(self.engine.table)} flows", *self.faults]))
 
     def _pace(self) -> None:
-        """Look no more often than the policy and the learned arms in use need."""
+        """Set the length of a step: the longest one that serves the policy and the learned arms in use."""
         settings, learned = self.config.daemon, self.engine.learned
         needed_s = min(self.engine.chooser.needed_step_s, learned.needed_step_s)
         longest_s = min(needed_s, max(settings.step_ms, settings.idle_step_ms) / 1000)
@@ -492,7 +499,9 @@ class Daemon:
             log.info("restored the learned state from %s", self._state_path)
 
     def _restore_pins(self) -> None:
-        """Hold the flows that an operator has pinned; let go of those that were pinned for the moment."""
+        """Hold the flows that an operator has pinned, and release those whose pins were to end with the
+        earlier daemon.
+        """
         held = set()
         for cookie, pin in self.choices.pins.items():
             try:

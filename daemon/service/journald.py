@@ -86,7 +86,7 @@ def identifier() -> str:
 
 
 def _field(name: str, value: str) -> bytes:
-    # Text of other machines may hold what is no UTF-8.
+    # Text from other machines may contain characters that UTF-8 cannot write.
     data = value.encode(errors="replace")
     if b"\n" not in data:
         return b"%s=%s\n" % (name.encode(), data)

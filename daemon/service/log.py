@@ -41,7 +41,7 @@ class SomeOfMany(logging.Filter):
 
 
 class _JournalFormatter(logging.Formatter):
-    """Priorities as sd-daemon(3) has them, before each line on stderr."""
+    """Puts the priority of sd-daemon(3) before each line on stderr."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)

@@ -64,7 +64,7 @@ class StepLoop:
                 self._step()
 
     def _wait(self, deadline_s: float, idle: bool) -> bool:
-        """Serve descriptors until the deadline; True where an idle loop woke before it."""
+        """Serve descriptors until the deadline. Returns True if an idle loop woke before the deadline."""
         while not self._stopped:
             more = self._pump(deadline_s - MARGIN_S)
             left_s = deadline_s - time.monotonic()

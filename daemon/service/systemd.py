@@ -87,7 +87,7 @@ class ServiceManager:
                 self._socket.sendto(message.encode(), self._address)
 
     def _offer(self, message: str) -> bool:
-        """Send a message unless that has to wait: a manager that is busy must not hold up a step."""
+        """Send a message, unless the manager is too busy to take it: no step may wait for that."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.sendto(message.encode(), socket.MSG_DONTWAIT, self._address)

@@ -296,7 +296,7 @@ def _policy(entry: object, place: str, arms: Sequence[str] | None) -> Policy:
 
 
 def _check(policy: Policy, place: str) -> None:
-    """Refuse what cannot be meant."""
+    """Refuse combinations that nobody can mean."""
     if not policy.match:
         raise ConfigError(place, str(policy), "prefix, netns, port or local_port: the flows that it is for")
     says = [name for name in ("exclude", "pin", "pool", "k", "start") if getattr(policy, name)]

@@ -109,7 +109,7 @@ class RuleSection(Section):
     )
 
     def __post_init__(self) -> None:
-        """Check that the special cases are there."""
+        """Check that the rule has the special cases that the setting names."""
         Section.__post_init__(self)
         for name in self.without:
             if name not in CASES:

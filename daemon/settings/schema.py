@@ -340,7 +340,7 @@ class LearnedSection(Section):
     )
 
     def __post_init__(self) -> None:
-        """Check that the variants are there, and each of another arm."""
+        """Check that the variants exist, and that no two are of one arm."""
         Section.__post_init__(self)
         arms = {variant.name: arm.name for arm in declarations().values() for variant in arm.variants}
         chosen: dict[str, str] = {}
@@ -454,7 +454,7 @@ class Config:
             )
 
     def _check_watchdog(self) -> None:
-        """Refuse steps so long that one late step lets the kernel's watchdog bite."""
+        """Refuse steps so long that after one late step the kernel's watchdog takes the flows."""
         watchdog_ms = self.kernel.watchdog_ms
         longest_ms = watchdog_ms / 2
         for name in ("step_ms", "idle_step_ms"):

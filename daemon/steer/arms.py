@@ -269,7 +269,9 @@ class LearnedArms:
                 running.monitor.observe(running.slots, _taken(records, running.rows), now_ns)
 
     def _sort_out(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Take in other flows than in the step before, or flows that came to an arm or left it."""
+        """Take in a step with other flows than the step before, or with flows that came to an
+        arm or left it.
+        """
         active = records["arm"]
         self._load_for(active)
         for running in self._running.values():
@@ -301,7 +303,7 @@ class LearnedArms:
         running.arm.begin(slots, records["snd_cwnd"].astype(np.float64))
 
     def _decide(self, running: _Running, phase: int, now_ns: int) -> ControlArray:
-        """End the interval of a phase's flows with one batch."""
+        """End the interval of a phase's flows, and make their decisions in one batch."""
         began_ns = time.perf_counter_ns()
         running.schedule.end(
             phase, running.monitor.deal.flows, self._phases(running), now_ns, self._tolerance_ns(running)
@@ -309,7 +311,7 @@ class LearnedArms:
         watched = running.monitor.slots
         slots, interval = running.monitor.close(now_ns, phase, self.rtt_quarters)
         if running.monitor.slots is not watched:
-            # One of them stopped. It begins anew when it comes back.
+            # A flow stopped. It begins anew when it comes back.
             self._sorted = None
         fresh, window_pkts = running.monitor.fresh
         if fresh.size:

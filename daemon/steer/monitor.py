@@ -86,16 +86,19 @@ class Monitor(SlotArrays):
         self.slots: Slots = np.zeros(0, np.int64)
         """The flows that are watched, shape (n,), ascending."""
         self.deal = Deal()
-        """The deal of the flows into phases."""
+        """The phases of the flows."""
         self.interval = np.zeros(PHASES_MAX, np.int64)
         """Number of the interval under way, by phase. The control that begins an interval carries this
         number.
         """
         self.fresh: tuple[Ints, Floats] = (self.slots, np.zeros(0))
-        """The flows whose first interval begins where the last interval ended, and their windows in packets.
+        """Slots of the flows whose first whole interval begins now, and their windows in packets. `close`
+        sets them.
         """
         self._of_phase: dict[int, Slots] = {}
-        """The slots of each phase, ascending; without a phase that nobody asked for since they changed."""
+        """The slots of each phase, ascending. A phase is left out until somebody asks for it
+        after a change.
+        """
         self._closed_ns = [0] * PHASES_MAX
 
     def watches(self, slots: Slots) -> Bools:
@@ -138,7 +141,8 @@ class Monitor(SlotArrays):
         seen[:, :_SUMMED] = 0.0
         self._seen[slots] = seen
         self._heard_s[slots] = self._counted_s[slots] = now_ns * 1e-9
-        # The first phase in use begins with its flows; any other one joins it.
+        # The first phase in use begins an interval with its flows. In any other phase an interval is already
+        # under way.
         self._first[slots] = self.interval[dealt] + (others | (dealt != dealt.min(initial=PHASES_MAX)))
         self._ended_pkts[slots] = _totals(seen.T).T
         self._rtt_s[slots] = records["srtt_us"] * 1e-6
@@ -219,12 +223,12 @@ class Monitor(SlotArrays):
     def _spread(self, slots: Slots, counts: Floats, now_s: float, length_s: float, apart_s: Floats) -> None:
         """Spread a flow's packets over the intervals between two of its records.
 
-        Else an interval without a record would seem to be one without an ACK, and the next one would have the
-        packets of both. Until a record comes, the rates up to the last one count.
+        Otherwise an interval without a record would seem to be one without an ACK, and the next interval
+        would have the packets of both. Until a record comes, the rates up to the last record count.
 
         Args:
-            slots: shape (n,).
-            counts: as `_totals`, of the interval that ends; shape (3, n). They are changed.
+            slots: slots of the flows, shape (n,).
+            counts: the rows of `_totals` for the interval that ends, shape (3, n). They are changed in place.
             now_s: end of the interval.
             length_s: length of the interval.
             apart_s: the least time between two records of each flow, shape (n,).
@@ -260,15 +264,14 @@ class Monitor(SlotArrays):
         return self._of_phase[phase]
 
     def _echoes(self, slots: Slots, seen: Floats, interval: int) -> tuple[Echo, Echo]:
-        """The last two echoes, the earlier one first; columns as in `_FIELDS`, with units.
-
-        `interval`: the number of the one that ends.
+        """The last two echoes of each flow, the earlier one first. `interval` is the number of the interval
+        that ends.
         """
         number, delivered, lost, sending_s, acking_s, rtt_s = (
             seen[_ECHO:].reshape(_ECHOES, 6, -1).swapaxes(0, 1)
         )
         resolved = delivered + lost
-        # Marks of an earlier daemon may have any number.
+        # Controls of an earlier daemon may have had any number.
         known = (acking_s > 0.0) & (number > self._first[slots]) & (number <= interval)
         ratios = np.full((3, *known.shape), np.nan)
         np.divide((resolved, delivered, lost), (sending_s, acking_s, resolved), out=ratios, where=known)
@@ -278,16 +281,19 @@ class Monitor(SlotArrays):
         return before, last
 
     def _mean_rtts(self, slots: Slots, seen: Floats) -> Floats:
-        """Mean RTT of the samples, of the last ones known where there is none, shape (n,)."""
+        """Mean RTT of the interval's samples in seconds, shape (n,). Without a sample it is the last known
+        mean.
+        """
         rtt_s = mean_or(seen[_RTT_SUM_S], seen[_RTT_SAMPLES], self._rtt_s[slots])
         self._rtt_s[slots] = rtt_s
         return rtt_s
 
     def _least_rtts(self, slots: Slots, seen: Floats) -> Floats:
-        """Least RTT under the arm, shape (n,).
+        """Least RTT under the arm in seconds, shape (n,).
 
         The module's floor looks back over seconds. The kernel's minimum, which counts until there is a floor,
-        looks back over minutes: to a flow that comes after a rise of the RTT, the rise would be a queue.
+        looks back over minutes. If the path's RTT has risen meanwhile, this minimum makes the rise look like
+        a queue.
         """
         floor_us = seen[_FLOOR_US]
         kernel_us = np.where(floor_us > 0, floor_us, seen[_MIN_RTT_US])
@@ -298,6 +304,8 @@ class Monitor(SlotArrays):
 
 
 def _totals(seen: Floats) -> Floats:
-    """Packets acknowledged or lost, acknowledged, and sent, over the flows' lives; shape (3, n)."""
+    """Packets acknowledged or lost, packets acknowledged, and packets sent, over the flows' lives; shape (3,
+    n).
+    """
     resolved = seen[_DELIVERED] + seen[_LOST]
     return np.array((resolved, seen[_DELIVERED], resolved + seen[_IN_FLIGHT]))

@@ -61,8 +61,8 @@ class Agent:
         try:
             connection.request("GET", RESOURCE)
             with connection.getresponse() as response:
-                # The answer is not read all at once, because that would reserve room for whatever length is
-                # announced.
+                # The answer is not read all at once, because that would reserve as much memory as the agent
+                # announces.
                 body = response.read(BYTES_MAX)
             if response.status != 200:
                 raise ValueError(f"it answered {response.status}")
@@ -83,7 +83,7 @@ class Agent:
 
 
 class _BoundedResponse(HTTPResponse):
-    """An answer that has `TIMEOUT_S` for all its reads together, and `BYTES_MAX`."""
+    """An HTTP answer of at most `BYTES_MAX` bytes, whose reads together have `TIMEOUT_S` seconds."""
 
     def __init__(
         self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None
@@ -93,7 +93,7 @@ class _BoundedResponse(HTTPResponse):
 
 
 class _Bounded(io.RawIOBase):
-    """The stream of `sock` with bounds. Raises `TimeoutError` and `HTTPException` beyond them."""
+    """The stream of `sock` with these bounds. Raises `TimeoutError` and `HTTPException` beyond them."""
 
     def __init__(self, sock: socket.socket, stream: io.RawIOBase) -> None:
         self._sock, self._stream = sock, stream
@@ -120,7 +120,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _parse(body: bytes) -> tuple[float, NetworkKnowledge]:
-    """An answer's time and content. Raises `ValueError` where it is none."""
+    """Time and content of an agent's answer. Raises `ValueError` for any other text."""
     try:
         told = json.loads(body)
         pnc_pkts, pna, known, age_s = (float(told[key]) for key in ("pnc_pkts", "pna", "known", "age_s"))

@@ -37,7 +37,7 @@ class Deal:
         """Number of flows by phase."""
         self._path: dict[int, Hashable] = {}
         self._of_path: dict[Hashable, tuple[int, int]] = {}
-        """The phase of a path, and its number of flows."""
+        """The phase of each path, and the number of the path's flows."""
 
     def deal(self, slots: Sequence[int], paths: Sequence[Hashable], most: int) -> Ints:
         """Deal flows to the phases 0 to `most` - 1. If flows of a path have a phase already, new flows of the
@@ -89,7 +89,8 @@ class Schedule:
         if leader is None:
             self._due_ns[phase] = now_ns + self._interval_ns
         else:
-            # The phase's flows came within an interval that nobody measures, so this interval may be short.
+            # Nobody measures the interval in which the phase's first flows came, so this interval may be
+            # short.
             self._due_ns[phase] = self._beside(leader, phase, phases, now_ns + 1)
 
     def due(self, flows: Sequence[int], now_ns: int, tolerance_ns: float) -> list[int]:
@@ -114,7 +115,9 @@ class Schedule:
         self._due_ns[phase] = due_ns
 
     def _beside(self, leader: int, phase: int, phases: int, earliest_ns: int) -> int:
-        """The first time from `earliest_ns` on that has the phase's distance to the leader's."""
+        """The first time, not before `earliest_ns`, at the phase's fixed distance from an end of the leader's
+        intervals.
+        """
         wanted_ns = self._due_ns[leader] + (phase - leader) * self._interval_ns // phases
         return earliest_ns + (wanted_ns - earliest_ns) % self._interval_ns
 

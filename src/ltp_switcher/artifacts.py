@@ -92,7 +92,8 @@ def read(
     except ArtifactError as error:
         raise ArtifactError(f"{what} {path} cannot be read: {error}") from error
     except Exception as error:
-        # Damage makes numpy and zipfile fail in many ways, and numpy's advice, to unpickle, is not for us.
+        # Damage makes numpy and zipfile fail in many ways. numpy's advice is to unpickle the file, which
+        # would be unsafe.
         raise ArtifactError(f"{what} {path} cannot be read: it is damaged, or no file of {what}") from error
     if digest(arrays) != stored:
         raise ArtifactError(f"{what} {path}: the checksum does not match, the file is corrupt")
@@ -104,9 +105,9 @@ def read(
 
 
 def _check_sizes(stream: BinaryIO) -> None:
-    """Raise `ArtifactError` where the archive's arrays would take more memory than its file has bytes.
+    """Raise `ArtifactError` if the archive's arrays would take more memory than its file has bytes.
 
-    `write` compresses nothing, so whatever is compressed is not ours: zeros of 1.5 GB fit into 6.5 MB.
+    `write` never compresses, so a compressed file is not ours. Zeros of 1.5 GB would fit into 6.5 MB.
     """
     size = stream.seek(0, io.SEEK_END)
     with zipfile.ZipFile(stream) as archive:

@@ -54,7 +54,7 @@ class Task(Protocol[NewsGiven, MadeFrom]):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A worker that did not begin: why."""
+    """The reason why a worker did not begin with a task."""
 
     reason: str
 
@@ -84,11 +84,11 @@ class Cluster:
         )
 
     def __enter__(self) -> Cluster:
-        """Connect.
+        """Connect to the scheduler.
 
         Raises:
             ConfigError: Dask, or the files for TLS, are not there.
-            ClusterError: the scheduler cannot be reached, steals work, or has no worker.
+            ClusterError: the scheduler cannot be reached, moves tasks between workers, or has no worker.
         """
         try:
             import dask
@@ -221,7 +221,7 @@ def _work(task: Task[News, Made], fingerprint: str, topic: str) -> Made | _Refus
 
 
 def _is_private(address: str) -> bool:
-    """Whether nobody on other hosts reads what goes to this address."""
+    """Whether traffic to this address stays private: the address has TLS, or is on this host."""
     parts = urlsplit(address)
     if parts.scheme == "tls":
         return True

@@ -14,7 +14,7 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     """Return the completion script for `shell`, one of `SHELLS`. The script completes arguments of type
     `Path` with file names.
     """
-    # Each command of the program loads this module for `SHELLS`; only one needs shtab.
+    # Each command of the program imports this module for `SHELLS`, but only one command needs shtab.
     import shtab
 
     _mark_files(parser, shtab.FILE)

@@ -54,7 +54,7 @@ class Target:
         return self.low <= value <= self.high and (value < self.below or self.below == math.inf)
 
     def __str__(self) -> str:
-        """Write it as people do."""
+        """Write the target as people do, such as "≥ 0.9"."""
         if self.below != math.inf:
             return f"< {self.below:g}"
         if self.high == math.inf:

@@ -95,7 +95,7 @@ class Gru:
         """
         gates = np.concatenate((x, hidden), axis=1).dot(self._gates)
         gates += self._gates_bias
-        # The array becomes twice the gates.
+        # The next two lines leave twice the gates in this array.
         np.tanh(gates, out=gates)
         gates += _ONE
         reset, update = gates[:, : self.size], gates[:, self.size :]

@@ -109,11 +109,11 @@ class SlotArrays:
         old = self._capacity
         if capacity <= old:
             return
-        # Doubling copies a slot twice on average, however slots come.
+        # Doubling copies a slot twice on average, in whatever order slots come.
         self._capacity = max(capacity, 2 * old)
         for name, declared in self._columns.items():
             before = getattr(self, name)
-            # The system gives memory of zeros once it is written to, so free slots take none.
+            # The system reserves memory of zeros only when it is written to, so free slots take none.
             rows = np.zeros((self._capacity, *before.shape[1:]), before.dtype)
             rows[:old] = before
             if np.any(declared.initial):

@@ -40,7 +40,7 @@ def read(path: Path, field: str) -> dict[str, object]:
 
 
 class _UnfitError(ValueError):
-    """A value that TOML allows, and no part of the project can use."""
+    """A value that TOML allows, but that no part of the project can use."""
 
 
 def _check(document: object) -> None:

@@ -42,12 +42,14 @@ noise of the evidence, as a multiple of `NOISE`.
 
 
 class _Ledger(Purse):
-    """A purse that takes the cost of some trials as they ended, and not by their values."""
+    """A purse (the budget of trials) that enters aborted trials with the cost that they had
+    until their end.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.ended: dict[int, float] = {}
-        """Trial less incumbent, log of the reward, by prefix."""
+        """Log reward of the trial, as it ended, less the incumbent's, by prefix."""
 
     def settle(self, prefixes: Ints, flows: Floats, effects: Floats) -> None:
         """Enter trials in the ledger."""
@@ -87,14 +89,14 @@ class Aborting(Learner):
         effect = self._means[at, visits.arms] - self._means[at, incumbents]
         cut, most = self._cut(effect)
         self.saved.append(np.where(aborted, cut - effect, 0.0))
-        # The noise of the visit belongs to the path, and stays. Noise that seems to gain pays in no more than
-        # this.
+        # The noise of the visit belongs to the path, and stays. Noise in the trial's favour pays in no more
+        # than `most`.
         ended = np.where(aborted, lack + effect - cut, lack)
         bounded = aborted | (tried & (seems < -self._least))
         self._ledger.ended = {
             int(one): -float(np.clip(ended[one], -most[one], most[one])) for one in np.flatnonzero(bounded)
         }
-        # The information of an aborted visit is the information of its beginning.
+        # An aborted visit tells only what its beginning told.
         values = np.where(aborted, visits.values - (seems - lack), visits.values)
         told = 0.25 / np.maximum(self._noise**2 - 0.09, 0.25 / 3.0)
         information = np.where(aborted, told, visits.information)
@@ -103,7 +105,9 @@ class Aborting(Learner):
         )
 
     def _cut(self, effect: Floats) -> tuple[Floats, Floats]:
-        """The rest of the effects of aborted trials, and the most that can be lost: shape (n,) each."""
+        """The effects of trials that are aborted, and the most that such a trial can lose, as logs of the
+        reward: shape (n,) each.
+        """
         took_s = np.exp(np.interp(self._rng.random((effect.size, 2)), _SHARES, np.log(_TOOK_S)))
         # The second flow of a visit begins up to a second after the first flow's end.
         late_s = self._rng.random(effect.size) * (took_s[:, 0] + 1.0)

@@ -87,7 +87,7 @@ def _normal(deviation: float) -> Callable[[np.random.Generator, int], Floats]:
 
 
 def _laplace(rng: np.random.Generator, n: int) -> Floats:
-    """Each pool has a scale of its own, from 0.15 to 0.6."""
+    """Laplace noise. Its scale is drawn once for each pool, from 0.15 to 0.6."""
     return rng.laplace(0.0, np.exp(rng.uniform(np.log(0.15), np.log(0.6))), n)
 
 
@@ -112,7 +112,9 @@ def _falling(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
 
 
 def _families(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
-    """A third has arm 2 as the best, a third arm 4, and on the others the decision is right."""
+    """Arm 2 is the best one on a third of the prefixes, arm 4 on another third, and the decision's own choice
+    on the others.
+    """
     effects = _falling(rng, n, arms)
     for place, arm in enumerate((2, 4)):
         effects[place : n * 2 // 3 : 2, arm] = rng.uniform(0.5, 1.5, effects[place : n * 2 // 3 : 2].shape[0])
@@ -124,7 +126,7 @@ def _alike(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
 
 
 def _some(others: Made, count: Callable[[int], int], low: float, high: float) -> Made:
-    """Any one arm is the best one on the first so many of n prefixes."""
+    """Make effects in which the first `count(n)` of n prefixes each have one best arm, drawn at random."""
 
     def drawn(rng: np.random.Generator, n: int, arms: int = ARMS, /) -> Floats:
         effects, size = others(rng, n, arms), count(n)
@@ -305,7 +307,7 @@ def factor(logs: Interval) -> Interval:
 
 
 def _ratio(above: Floats, below: Floats, rng: np.random.Generator) -> Interval | None:
-    """The ratio of the sums over prefixes, with its interval; None where there is no prefix."""
+    """The ratio of the sums over prefixes, with its interval; None if there is no prefix."""
     if not above.size:
         return None
     drawn = rng.integers(0, above.size, (_BOOTSTRAPS, above.size))
@@ -430,9 +432,10 @@ def _lived(
     """Let the value of one arm change from `before` to `after` on each prefix, after `STEADY` visits.
 
     Returns:
-        The learner's reward after the change over that of the arm which the decision chose, in the logarithm
-        and as a mean over visits, and the visits until the changed arm is the incumbent no more, at most
-        `STEADY`: shape (n,) each, of the prefixes where it was the incumbent.
+        Two results for the n prefixes on which the arm was the incumbent (the prefix's usual arm) before the
+        change. The first is the mean log reward after the change, less the log reward of the decision's own
+        choice, shape (n,). The second is the number of visits until the arm was no longer the incumbent, at
+        most `STEADY`, shape (n,).
     """
     rng = np.random.default_rng(seed)
     learner, each = Learner(ARMS, detects=detects), np.arange(prefixes)
@@ -464,7 +467,7 @@ def _lived(
 
 
 def _print_changes(seeds: Sequence[int]) -> None:
-    """Print how soon changes are found, and what the learner earns by it."""
+    """Print how soon changes are found, and the reward that the learner has after them."""
     print("fall      flows  false alarms in 1,000 visits  found  visits: median  90 %")
     for fold in (2.0, 10.0):
         for flows in (1, 2, 5, 20):
@@ -497,7 +500,7 @@ def _print_left(name: str, each: Sequence[tuple[Floats, Ints]]) -> None:
 
 
 def _print_newcomers(kinds: Mapping[str, Kind], seeds: Sequence[int]) -> None:
-    """Print what the numbers of their paths earn for new prefixes."""
+    """Print the gain on new prefixes from the numbers of their paths."""
     print(
         "kind      paths tell  closed, visits 1-10     11-30                   31-100                  "
         "on-model reward"

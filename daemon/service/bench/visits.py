@@ -41,9 +41,10 @@ trials in the second half.
 
 
 class _Table:
-    """The module's table, as its entries for 10.0.0.0/8 by the two middle bytes of the address.
+    """The module's table of starting arms, for the prefixes of 10.0.0.0/8. An index is made of the two middle
+    bytes of the address.
 
-    Those of single hosts are left out: their flows draw by the prefix's.
+    Entries of single hosts are left out: their flows draw an arm by the prefix's entry.
     """
 
     def __init__(self) -> None:
