@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's gain on the operator's own traffic: the log of decisions, and judgements from this log."""
+"""The daemon's gain on the operator's own traffic: the log of its decisions, and estimates of the gain from
+this log.
+"""

@@ -31,7 +31,7 @@ _DTYPES: Final = {
     "prefix": np.dtype("i4"), "samples": np.dtype("u1"),
 }  # fmt: skip
 _ROOM: Final = 1.25
-"""Factor by which the room for rows grows when it is full."""
+"""Factor by which the room for rows grows beyond the rows that are there."""
 
 
 class _Numbers(dict[bytes, int]):
@@ -43,8 +43,8 @@ class _Numbers(dict[bytes, int]):
 
 
 class Columns:
-    """Rows of a decision log, oldest first. Each array has the shape (n,), and means the same as in
-    `ROW_DTYPE`.
+    """Rows of a decision log by column, oldest first. Each array has the shape (n,), and has the same meaning
+    and unit as the field of this name in `ROW_DTYPE`.
     """
 
     time_s: Floats
@@ -71,7 +71,7 @@ class Columns:
 
     def __init__(self) -> None:
         self.prefixes = _Numbers()
-        """Number of each prefix, in the order in which their first rows came."""
+        """Number of each prefix, in the order in which the prefixes first appeared."""
         self._size = self._n_rtt = 0
         self._store: dict[str, NDArray[np.generic]] = {
             name: np.empty(0, dtype) for name, dtype in _DTYPES.items()
@@ -81,7 +81,7 @@ class Columns:
 
     @classmethod
     def of(cls, rows: Rows) -> Columns:
-        """Make the columns of these rows, shape (n,)."""
+        """Make the columns of these rows of a log, shape (n,)."""
         made = cls()
         made.append(rows)
         return made
@@ -91,11 +91,13 @@ class Columns:
 
     @property
     def rtt_us(self) -> Float32s:
-        """The RTT samples of all rows in µs, one row after the other."""
+        """The RTT samples of all rows in µs, those of the oldest row first. `samples` tells how many belong
+        to each row.
+        """
         return self._rtt_us[: self._n_rtt]
 
     def reserve(self, rows: int) -> None:
-        """Reserve room for `size` rows. Unused room takes no memory."""
+        """Reserve room for this number of rows. Unused room takes no memory."""
         if rows > len(self._store["prefix"]):
             for name, values in self._store.items():
                 self._store[name] = _roomy(values, self._size, rows)
@@ -122,7 +124,7 @@ class Columns:
         self._show()
 
     def drop(self, rows: int) -> None:
-        """Forget the oldest rows, and prefixes that no other row has."""
+        """Forget this number of oldest rows, and prefixes that no other row has."""
         gone = int(self.samples[:rows].sum(dtype=np.int64))
         self._rtt_us[: self._n_rtt - gone] = self._rtt_us[gone : self._n_rtt]
         for values in self._store.values():
@@ -146,7 +148,7 @@ def _roomy(values: NDArray[Scalar], used: int, size: int) -> NDArray[Scalar]:
 
 
 class KeptLog:
-    """The columns of a log's folder, or of one file of the log."""
+    """The rows of a decision log's folder, or of one of its files, as columns that are kept in memory."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -165,7 +167,8 @@ class KeptLog:
         return self._reader.skipped
 
     def refresh(self) -> bool:
-        """Add the log's new rows, and drop rows that the log has deleted. Returns whether anything changed.
+        """Add the rows that are new in the log, and drop the rows of files that were deleted. Returns whether
+        anything changed.
 
         Raises `ArtifactError` if nothing can be read, or if the names of the arms cannot be read.
         """

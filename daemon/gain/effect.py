@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The effect of an experiment, with its interval. The unit is a prefix or a time block, never a flow."""
+"""The effect of an experiment, with its interval. The statistical unit is a prefix or a time block, never a
+flow.
+
+Treated units have the arms that the daemon chooses, and control units stay on a baseline arm. In a holdback,
+each prefix is in one group. In a switchback, each time block is.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +19,13 @@ from numpy.typing import NDArray
 from ltp_switcher.arrays import Bools, Floats, Indices, Int32s, Ints
 
 CLUSTERS_MIN: Final = 4
-"""Least number of units in a group with which there is an interval."""
+"""Least number of units in each group. With fewer units there is no interval."""
 WINDOW: Final = 6
-"""Number of a switchback's blocks that are compared with each other. Load drifts little within
-so few blocks.
+"""Number of time blocks of a switchback that are compared with each other. Within so few blocks, the load
+drifts little.
 """
 _DRAWS: Final = 999
-"""Number of other draws of the groups with which randomisation inference compares the real draw."""
+"""Number of random assignments to groups with which randomisation inference compares the real one."""
 _LARGE: Final = 300
 """Least number of units in each group with which Welch's t holds even for skewed values."""
 _HALVINGS: Final = 30
@@ -28,18 +33,22 @@ _FAR: Final = 64
 """An interval wider than Welch's by this factor shows that the groups are too small."""
 _TURNS: Final = 30
 _AT_ONCE: Final = 1 << 16
-"""Number of a switchback's cells that are processed together. All cells of one prefix stay together."""
+"""Number of cells, each a prefix in a time block, that are processed together. All cells of one prefix stay
+together.
+"""
 _Z: Final = 1.959963984540054
 """The normal distribution's 97.5 % quantile."""
 
 
 _Values = Callable[[slice], Floats]
-"""Gives the values of some cells."""
+"""A function that returns the values of some cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Treated minus control, with the ends of the 95 % interval and the number of units in each group."""
+    """The mean of the treated units minus the mean of the control units. `lower` and `upper` are the ends of
+    the 95 % interval. `treated` and `control` are the numbers of units.
+    """
 
     value: float
     lower: float
@@ -49,7 +58,9 @@ class Effect:
 
 
 def t_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t (Abramowitz and Stegun, 26.7.5); within 1 % from 3 degrees on."""
+    """The 97.5 % quantile of Student's t for a number of degrees of freedom (Abramowitz and Stegun, 26.7.5).
+    From 3 degrees on, it is within 1 %.
+    """
     z, v = _Z, freedom
     return (
         z
@@ -77,12 +88,12 @@ def numbered(values: NDArray[np.integer]) -> tuple[Ints, Int32s]:
 
 
 def difference(values: Floats, treated: Bools) -> Effect | None:
-    """The difference of the groups' means over independent units (Welch's t); None if there are too few
-    units.
+    """The mean of treated units minus the mean of control units, with the interval of Welch's t. The units
+    are independent. None if a group has less than `CLUSTERS_MIN` units.
 
     Args:
-        values: one for each unit, shape (units,).
-        treated: the group of each unit, shape (units,).
+        values: one value for each unit, shape (units,).
+        treated: whether each unit is treated, shape (units,).
     """
     a, b = values[treated], values[~treated]
     if min(a.size, b.size) < CLUSTERS_MIN:
@@ -95,18 +106,18 @@ def difference(values: Floats, treated: Bools) -> Effect | None:
 
 
 def drawn(values: Floats, treated: Bools, before: Floats | None = None) -> Effect | None:
-    """The effect of a holdback, whose units were assigned to groups at random; None if there are too few
+    """The effect of a holdback, whose units were assigned to groups at random. None if there are too few
     units.
 
     If the units' values from before the experiment are known, they explain part of the differences between
-    units, and the interval shrinks (CUPED; Deng et al., WSDM 2013). Small groups get the interval of
-    randomisation inference: all effects that other draws of the groups do not contradict, with Welch's t as
-    the statistic. So skewed values, such as shares of retransmits, do no harm.
+    units, and the interval shrinks (CUPED; Deng et al., WSDM 2013). In small groups, the interval comes from
+    randomisation inference with Welch's t as the statistic. It has all effects that are compatible with other
+    random assignments of the units. So skewed values, such as shares of retransmits, do no harm.
 
     Args:
-        values: one for each unit, shape (units,).
-        treated: the group of each unit, shape (units,).
-        before: the same values before the experiment, shape (units,); NaN where not known.
+        values: one value for each unit, shape (units,).
+        treated: whether each unit is treated, shape (units,).
+        before: the units' values from before the experiment, shape (units,); NaN where not known.
     """
     if before is not None:
         values = _explained(values, treated, before)
@@ -196,12 +207,14 @@ class Switchback:
 
     The effect is estimated within prefixes, between blocks. A regression on the treatment has one level for
     each prefix and one for each `WINDOW` blocks. So neither another mix of destinations nor the load of the
-    hour counts as an effect. Blocks are the clusters of the errors, because all flows of a block share its
-    luck. The errors are also right for few blocks: they use HC2 with each block's leverage and
-    Satterthwaite's degrees of freedom (Bell and McCaffrey, 2002).
+    hour counts as an effect.
 
-    There may be as many cells as rows of the log. So the cells' values are computed for one part at a time,
-    which fits the processor's cache, and are not kept.
+    Blocks are the clusters of the errors, because all flows of a block share its luck. The errors are also
+    right for few blocks: they use HC2 with each block's leverage and Satterthwaite's degrees of freedom (Bell
+    and McCaffrey, 2002).
+
+    There may be as many cells as rows of the log. So the cells' values are computed in parts that fit the
+    processor's cache, and are not kept.
 
     Args:
         treated: whether the cell's block is treated, shape (n,).
@@ -233,7 +246,7 @@ class Switchback:
             first = last
 
     def effect(self, values: Floats) -> Effect | None:
-        """The effect on the cells' values, shape (n,); None if there are too few blocks."""
+        """The effect of the treatment on the cells' values, shape (n,). None if there are too few blocks."""
         treated, control = self._treated, self._blocks - self._treated
         if min(treated, control, self._freedom) < CLUSTERS_MIN:
             return None
@@ -297,8 +310,8 @@ class Switchback:
 
 
 def mean(values: Floats) -> tuple[float, float, float] | None:
-    """The mean of independent units, shape (units,), and the ends of its interval; None if there are too few
-    units.
+    """The mean of the values of independent units, shape (units,), followed by the ends of its 95 % interval.
+    None if there are too few units.
     """
     if values.size < CLUSTERS_MIN:
         return None

@@ -24,7 +24,9 @@ POLICY: Final = "policy"
 
 
 class NoOverlapError(LtpSwitcherError):
-    """The logged decisions contain nothing about the policy."""
+    """The logged decisions say nothing about the policy, because they never take, or could not take, an arm
+    that it takes.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,18 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A policy's mean reward (Mutant Eq. 1, 0 to 1), and the size of the sample behind it.
+    """A policy's estimated mean reward (Mutant Eq. 1, 0 to 1), and the size of the sample behind it.
 
     Attributes:
+        policy: name of the policy.
         decisions: number of logged decisions that count.
         without_reward: number of decisions that were too short to have a reward, and are left out.
-        effective: (sum of weights)^2 / sum of squared weights.
+        effective: effective size of the sample, (sum of weights)^2 / sum of squared weights.
         clusters: number of independent units.
         of: name of such a unit.
+        logged: mean reward of the logged decisions.
+        ips: estimate by inverse propensity scoring.
+        snips: estimate by self-normalised inverse propensity scoring.
     """
 
     policy: str
@@ -60,13 +66,13 @@ class Evaluation:
 
 
 def evaluate(rows: Rows, policy: str, names: dict[int, str]) -> Evaluation:
-    """Estimate the mean reward of a policy.
+    """Estimate the mean reward that another policy would have had.
 
     Args:
         rows: decisions, shape (n,). A decision counts if the daemon carried it out, and if no operator,
             experiment or team selection made it.
-        policy: the name of an arm for always this arm, `uniform` for all arms of the pool alike, or `policy`
-            for the daemon's own choice without exploration.
+        policy: the name of an arm that is always taken, `uniform` for each arm of the pool with equal chance,
+            or `policy` for the daemon's own choice without exploration.
         names: names of the arms by id.
 
     Raises:
@@ -130,7 +136,9 @@ def _chances(rows: Rows, logged: Floats, policy: str, names: dict[int, str]) -> 
 
 
 def _ratio(above: Floats, below: Floats, clusters: np.ndarray) -> Mean:
-    """Sum over sum, each of shape (n,), with an interval from the clusters' residuals (delta method)."""
+    """The sum of `above` over the sum of `below`, each of shape (n,), with an interval from the clusters'
+    residuals (delta method).
+    """
     value = above.sum() / below.sum()
     residuals = np.bincount(clusters, above - value * below)
     n = residuals.size

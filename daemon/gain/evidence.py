@@ -36,20 +36,21 @@ from ltp_switcher.arrays import Bools, Floats
 ERROR: Final = 0.05
 """Probability that the confidence sequence ever leaves out the true effect. Each side has half of it."""
 BETS: Final[Floats] = 2.0 ** np.arange(-4, 2, dtype=np.float64)
-"""Sizes b of the bets. The bet b is best at finding an effect of b standard deviations of the noise."""
+"""Sizes b of the bets. The bet of size b is best at finding an effect of b standard deviations of the noise.
+"""
 _BOTH: Final[Floats] = np.concatenate([BETS, -BETS])
 PROOF: Final = math.log(2 / ERROR)
-"""The logarithm of a martingale from which on the supposed effect counts as contradicted."""
+"""A supposed effect counts as contradicted once the logarithm of its martingale reaches this value."""
 _SMALLEST: Final = 2
-"""Least number of blocks with traffic with which a unit can be compared with itself."""
+"""Least number of blocks with traffic for which a unit can be compared with itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The goodput of one round, by prefix and block.
+    """The goodput of one round of time blocks, by prefix and block.
 
     Attributes:
-        logs: logarithm of the goodput, shape (prefixes, blocks); NaN without traffic.
+        logs: natural logarithm of the goodput in bytes/s, shape (prefixes, blocks); NaN without traffic.
         treated: whether each prefix was treated in each block, shape (prefixes, blocks).
         together: whether one lot decided for all prefixes, so that all prefixes are one unit.
     """
@@ -59,11 +60,13 @@ class Round:
     together: bool
 
     def without(self, effect: float) -> Round:
-        """The round as it would be if the treatment had not had this relative effect on goodput."""
+        """The round as it would be if the treatment had not changed goodput by this relative effect."""
         return self._changed(-math.log1p(effect), self.treated)
 
     def redrawn(self, effect: float, treated: Bools) -> Round:
-        """The round with this effect moved into the blocks of another lot. This lot counts from now on."""
+        """The round as it would be if these blocks were treated, and the treatment changed goodput by this
+        relative effect. It is meant for a round without an effect. `treated` has the shape of `logs`.
+        """
         return self._changed(math.log1p(effect), treated)
 
     def _changed(self, by: float, treated: Bools) -> Round:
@@ -73,8 +76,9 @@ class Round:
         """Return the units' values by block, NaN where missing, and whether each unit is treated in each
         block. Both arrays have the shape (units, blocks).
 
-        The level of each prefix is subtracted. If prefixes have lots of their own, the load that they share
-        in a block is subtracted, too. If one lot decided for all, this shared load is the value.
+        If each prefix is a unit, its value is the logarithm of its goodput, less its mean over the blocks,
+        less the mean of all prefixes in the block. If all prefixes are one unit, its value is this mean of
+        all prefixes in the block.
         """
         known = np.isfinite(self.logs)
         own = self.logs - _mean(self.logs, known, 1)
@@ -93,10 +97,10 @@ def _mean(values: Floats, known: Bools, axis: int) -> Floats:
 
 
 def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
-    """Logarithms of the payments of bets on low ranks of the treated blocks, shape (bets,).
+    """Logarithms of the payments of bets that the treated blocks have low ranks, shape (bets,).
 
-    A bet below 0 is on high ranks. Blocks without a value do not count. Among the blocks with a value, all
-    choices of the same number of treated blocks are equally likely.
+    A bet with a negative size is on high ranks. Blocks without a value do not count. Among the blocks with a
+    value, all choices of the same number of treated blocks are equally likely.
 
     Args:
         values: values of units by block, shape (units, blocks); NaN where missing.
@@ -136,7 +140,8 @@ def _sums_of_products(weights: Floats, largest: int) -> Floats:
 
 
 class Evidence:
-    """The evidence of the rounds so far: it tells which relative effects on goodput are contradicted.
+    """The evidence of the rounds so far against some supposed effects. A supposed effect is a relative change
+    of goodput by the treatment.
 
     Args:
         effects: the supposed effects, each above -1.
@@ -146,25 +151,31 @@ class Evidence:
         self.effects: Floats = np.unique(np.asarray(effects, np.float64))
         shape = self.effects.size, 2, BETS.size
         self._logs: Floats = np.zeros(shape)
-        """Logarithms of the products of all bets; on low ranks first, then on high ones."""
+        """Logarithms of the products of all bets, shape (effects, 2, bets). Bets on low ranks come first,
+        then those on high ranks.
+        """
         self._most: Floats = np.zeros(shape[:2])
-        """The greatest logarithm of the martingales so far."""
+        """The greatest logarithm that each martingale has reached so far, shape (effects, 2)."""
 
     def take(self, found: Round, at: int) -> None:
-        """Add the evidence of a round about the effect `effects[at]`."""
+        """Add the evidence of a round for or against the supposed effect `effects[at]`."""
         values, treated = found.without(float(self.effects[at])).values()
         self._logs[at] += log_bets(values, treated, _BOTH).reshape(2, -1)
         self._most[at] = np.maximum(self._most[at], _log_mean_exp(self._logs[at]))
 
     @property
     def lower(self) -> float | None:
-        """The greatest effect that the true effect is proven to exceed; None before the first proof."""
+        """The greatest of the supposed effects that the true effect is proven to exceed; None before the
+        first proof.
+        """
         beyond = self.effects[self._most[:, 1] >= PROOF]
         return float(beyond.max()) if beyond.size else None
 
     @property
     def upper(self) -> float | None:
-        """The least effect that the true effect is proven to stay below; None before the first proof."""
+        """The least of the supposed effects below which the true effect is proven to be; None before the
+        first proof.
+        """
         beyond = self.effects[self._most[:, 0] >= PROOF]
         return float(beyond.min()) if beyond.size else None
 
@@ -193,7 +204,9 @@ def _log_mean_exp(logs: Floats) -> Floats:
 
 
 class Power:
-    """An estimate of the time to prove an effect of a given size, at the noise that the rounds have shown."""
+    """An estimate of the number of rounds that prove an effect of a given size, at the noise that the rounds
+    so far have shown.
+    """
 
     def __init__(self, effect: float, seed: int) -> None:
         self._effect = effect
@@ -202,7 +215,9 @@ class Power:
         self._rounds = 0
 
     def take(self, found: Round, draws: int) -> None:
-        """Put the effect into a round with other lots, and add the payments that the bets would have made."""
+        """Apply the effect to the blocks of a round that other lots choose, `draws` times, and add the
+        payments that the bets would have made.
+        """
         for _ in range(draws):
             lots = self._rng.permuted(found.treated[:1] if found.together else found.treated, axis=1)
             values, treated = found.redrawn(self._effect, np.broadcast_to(lots, found.logs.shape)).values()
@@ -212,8 +227,8 @@ class Power:
 
     @property
     def seen(self) -> Floats:
-        """Payments of the bets, and the number of rounds as the last item, shape (bets + 1,). A saved value
-        may be set.
+        """Sums of the logarithms of the bets' payments, and as the last item the number of rounds, shape
+        (bets + 1,). It can be set to a saved value.
         """
         return np.append(self._gain, self._rounds)
 

@@ -20,19 +20,19 @@ class ExportError(ArtifactError):
 
 ENDINGS: Final = (".csv", ".parquet")
 _ARMS: Final = ("arm", "policy_arm", "ran")
-"""Fields whose values are ids of arms."""
+"""Fields of a row whose values are ids of arms."""
 
 
 def export(
     parts: Iterable[Rows], names: Mapping[int, str], path: Path, tell: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Write rows to a file. The file's ending chooses the format.
+    """Write rows of the decision log to a file. The file's ending chooses the format.
 
     Args:
         parts: the rows in parts, each with the shape (n,).
         names: names of the arms by id.
         path: the file. It is written as a whole or not at all.
-        tell: is called after each part with the number of rows written so far.
+        tell: a function that is called after each part with the number of rows written so far.
 
     Raises:
         ConfigError: the file's ending is not in `ENDINGS`.

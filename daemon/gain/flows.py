@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The effect of an experiment on the value of flows, overall and by size class. It comes from the log of
-outcomes.
+"""The effect of an experiment on the value of flows, for all flows and by size class. A flow's value is the
+logarithm of its reward, and comes from the log of outcomes.
 
 A flow belongs to the group and the time block of its birth, whatever its arm was later. Flows that are not in
 the decision log count, too. As in the report, the statistical unit is a prefix or a time block.
@@ -26,9 +26,9 @@ from ltp_switcher.errors import ArtifactError
 log = logging.getLogger(__name__)
 
 ALL: Final = "all"
-"""The key of the effect on all flows. The other keys are size classes."""
+"""The key of the effect on all flows. The other keys are the names of size classes."""
 BYTES_MAX: Final = 256_000_000
-"""Total size in bytes of the log's newest files that are read. Half of it is kept in memory."""
+"""Total size in bytes of the log's newest files that are read. They take half as much memory."""
 _OUTCOME: Final = OUTCOME_ROW["outcome"]
 _FLOW_DTYPE: Final = np.dtype(
     [
@@ -39,7 +39,7 @@ _FLOW_DTYPE: Final = np.dtype(
         )]),
     ]
 )  # fmt: skip
-"""The fields of an outcome that identify its flow, and the flow's value."""
+"""The fields of an outcome that identify its flow, and those from which the flow's value is computed."""
 
 
 class KeptFlows:
@@ -61,15 +61,15 @@ class KeptFlows:
 
     @property
     def rows(self) -> OutcomeRows:
-        """The outcomes, oldest first, shape (n,), with the fields that `effects` takes."""
+        """The outcomes, oldest first, shape (n,), with the fields that `effects` needs."""
         parts = (part for of_file in self._parts.values() for part in of_file)
         return np.concatenate([np.zeros(0, _FLOW_DTYPE), *parts])
 
     def refresh(self) -> bool:
-        """Add the log's new outcomes, and drop outcomes that the log has deleted. Returns whether anything
-        changed.
+        """Add the outcomes that are new in the log, and drop the outcomes of files that were deleted. Returns
+        whether anything changed.
 
-        A daemon may keep no log of outcomes. Then there are no rows.
+        If the daemon keeps no log of outcomes, there are no rows.
         """
         changed = False
         try:
@@ -98,9 +98,9 @@ def _of_flows(rows: OutcomeRows) -> OutcomeRows:
 def effects(rows: OutcomeRows, since_s: float = 0.0) -> dict[str, Effect | None]:
     """The relative change of a flow's reward that the daemon's choices cause, for `ALL` and each size class.
 
-    The change of the mean value (`value.of`) is given as a factor of the reward. Each flow counts once,
-    weighted by its information. The result is empty if no outcome belongs to an experiment. An effect is None
-    if there are too few units.
+    It comes from the change of the mean value (`value.of`), the logarithm of the reward. Each flow counts
+    once, weighted by its information. The result is empty if no outcome belongs to an experiment. An effect
+    is None if there are too few units.
 
     Args:
         rows: outcomes of the whole log, in the order of writing, shape (n,). Outcomes from before the

@@ -18,38 +18,42 @@ from typing import Final
 CONTENT_MAX: Final = 1 << 20
 """Largest number of bytes of content in a frame. A header with a larger number counts as damage."""
 _MARK: Final = b"\x89LTPfrm\n"
-"""Mark of a header. The first byte is no ASCII, and the last one shows a conversion of line ends."""
+"""Mark of a header. Its first byte is not ASCII, and a conversion of line ends changes its last byte."""
 _HEADER: Final = struct.Struct("<8sIIQI")
 _CRC: Final = struct.Struct("<I")
 HEADER_BYTES: Final = _HEADER.size + _CRC.size
 
 
 def packed(layout: int, number: int, content: bytes) -> bytes:
-    """Pack at most `CONTENT_MAX` bytes of content into a frame."""
+    """Pack at most `CONTENT_MAX` bytes of content into a frame. `layout` and `number` are written into its
+    header.
+    """
     header = _HEADER.pack(_MARK, layout, len(content), number, zlib.crc32(content))
     return header + _CRC.pack(zlib.crc32(header)) + content
 
 
 @dataclass(slots=True)
 class Scan:
-    """A reader's progress in a file."""
+    """A reader's progress in a file of frames. The frames of a file are numbered from 0 on."""
 
     offset: int = 0
     """Number of bytes from the beginning that need not be read again."""
     damaged: int = 0
-    """Number of lost frames, from gaps in their numbers, and at least one for each unreadable stretch."""
+    """Number of lost frames, from gaps in the frames' numbers. Each unreadable stretch counts as one at
+    least.
+    """
     lost: bool = False
-    """Whether the last bytes before `offset` were not readable. `damaged` does not count these yet."""
+    """Whether the last bytes before `offset` were unreadable. `damaged` does not include them yet."""
     _number: int = 0
-    """Number of the next frame."""
+    """Number that the next frame should have."""
 
     @property
     def nothing(self) -> bool:
-        """Whether there were bytes, but no frame was found in them."""
+        """Whether the file had bytes, but none of them were a frame."""
         return not self._number and (self.lost or self.damaged > 0)
 
     def frames(self, data: bytes, *, final: bool) -> Iterator[tuple[int, memoryview]]:
-        """The layout and content of each frame in the bytes from `offset` on.
+        """The layout and content of each frame in `data`, the bytes of the file from `offset` on.
 
         Reading moves `offset`. If more bytes may come (`final` is false), reading stops before an unfinished
         frame.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log on disk, of decisions or outcomes. A thread writes framed rows; files are rotated and bounded in
-size.
+"""A log on disk, of decisions or outcomes. A thread writes its rows in frames. The log goes on in a new file
+when a file is full, and the oldest files are deleted.
 
 Files are numbered, and rows are in the order in which they were written, whatever the clock says. A frame
 (`frames`) holds the rows of about a second. A damaged frame is counted and left out.
@@ -33,7 +33,7 @@ FOLDER: Final = "decisions"
 """The log's folder in the state directory."""
 NAMES_FILE: Final = "arms.json"
 _FILES: Final = 16
-"""Least number of files of a full log. With it, a full log holds at least 15/16 of its bound."""
+"""Least number of files of a full log. With 16 files, a full log holds at least 15/16 of its bound."""
 _FILE_BYTES: Final = 64_000_000
 """Largest size of a file."""
 _GATHER_S: Final = 1.0
@@ -46,27 +46,29 @@ _PIECE_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of a log: the type of its rows, and the names of its files."""
+    """The form of a log: the type of its rows, the names of its files, and the setting of its size."""
 
     name: str
-    """Name of the log's files. Its plural is the name of the log's rows."""
+    """First part of the names of the log's files. It also names the log's rows in messages."""
     dtype: np.dtype[np.void]
     setting: str
-    """The setting that bounds the log's size. If the setting is 0, there is no log."""
+    """Name of the setting that bounds the log's size. If the setting is 0, there is no log."""
     earlier: Mapping[np.dtype[np.void], Callable[[Rows], Rows]] = field(default_factory=dict)
-    """Row types of earlier versions that can still be read, each with the function that turns it into present
-    rows.
+    """Row types of earlier versions that can still be read, each with a function that turns such rows into
+    present ones.
     """
 
     @property
     def layout(self) -> int:
-        """Number that identifies the layout of the rows in a frame. Another version of the program may use
+        """Number that identifies the layout of a row. Another version of the program may use
         another layout.
         """
         return _layout(self.dtype)
 
     def rows(self, layout: int, content: memoryview) -> Rows | None:
-        """The rows of a frame, shape (n,); None if their version cannot be read."""
+        """The rows in the content of a frame with this layout, shape (n,); None if the layout is
+        not known.
+        """
         if layout == self.layout:
             return _of_bytes(content, self.dtype)
         for dtype, read_as in self.earlier.items():
@@ -92,7 +94,7 @@ class Form:
         return int(number) if named and number.isascii() and number.isdecimal() else 0
 
     def foreign_files(self, folder: Path) -> list[Path]:
-        """Files of the log by versions of the program that did not frame rows."""
+        """Files of the log that a version of the program without frames wrote."""
         return sorted(folder.glob(f"{self.name}-*.npy"))
 
 
@@ -100,7 +102,7 @@ DECISIONS: Final = Form(FOLDER, ROW_DTYPE, "gain.log_mb")
 
 
 class LogWriter:
-    """Writes rows of a form to files in `folder`. The files together stay within `bytes_max`.
+    """Writes the rows of a log to files in `folder`. The files together stay within `bytes_max`.
 
     No caller waits for the disk. While the disk cannot be written, rows are dropped, and one warning is
     logged. `names` has the arms' names by id.
@@ -125,7 +127,7 @@ class LogWriter:
         """Number of rows that were not written."""
 
     def append(self, rows: Rows) -> None:
-        """Write these rows. Nobody may change the array after this call."""
+        """Write these rows soon, in the writer's thread. Nobody may change the array after this call."""
         with self._changed:
             fit = rows[: _WAITING_MAX - self._rows_waiting]
             self.dropped += len(rows) - len(fit)
@@ -141,7 +143,7 @@ class LogWriter:
             self._thread.start()
 
     def close(self) -> None:
-        """Finish the writes under way."""
+        """Write the rows that still wait, and end the thread."""
         if self._thread is not None:
             with self._changed:
                 self._closing = True
@@ -266,11 +268,12 @@ class Skipped:
     """Counts of the parts of a log that a reader left out."""
 
     damaged: int = 0
-    """Number of damaged frames, of about a second each."""
+    """Number of damaged frames. A frame has the rows of about a second."""
     foreign: int = 0
     """Number of files that another version of the program wrote."""
     old: int = 0
-    """Number of oldest files that were left out, because a reader takes only the newest part of the log."""
+    """Number of the oldest files that were left out, because a reader takes only the newest part of the log.
+    """
 
     def __add__(self, other: Skipped) -> Skipped:
         """The counts of two logs together."""
@@ -278,11 +281,12 @@ class Skipped:
 
 
 class Reader:
-    """Reads a log's folder, or one file of the log, and later the rows that were added.
+    """Reads the rows in a log's folder or in one of its files. Later calls read only the rows that were
+    added.
 
     Args:
         place: the folder or the file.
-        bytes_max: total size of the newest files of a folder that are read.
+        bytes_max: largest total size of the files that are read, the newest first.
         form: the form of the log.
     """
 
@@ -302,7 +306,7 @@ class Reader:
 
     @property
     def skipped(self) -> Skipped:
-        """Counts of the parts of these files that were left out."""
+        """Counts of the parts of the log that were left out."""
         damaged = sum(scan.damaged for scan in self._scans.values())
         return Skipped(damaged + self._unfinished, len(self._foreign), self._old)
 
@@ -313,7 +317,8 @@ class Reader:
         return sum(_size(file) - self._scans.get(file, Scan()).offset for file in self._found())
 
     def news(self) -> Iterator[tuple[Path, Rows]]:
-        """The rows added since the last call, in the order of writing, each part with its file.
+        """The rows added since the last call, in the order of writing. Each item has a file, and some rows
+        from it.
 
         Raises `ArtifactError` if nothing can be read.
         """
@@ -400,10 +405,11 @@ def _size(path: Path) -> int:
 def read(
     place: Path, since_s: float = 0.0, skipped: Skipped | None = None, form: Form = DECISIONS
 ) -> Iterator[Rows]:
-    """Read the rows of a log's folder or of one file, part by part, from Unix time `since_s` on.
+    """Read the rows of a log's folder, or of one of its files, from Unix time `since_s` on. The rows come in
+    parts, each with the shape (n,).
 
-    Damaged parts and parts of another version are left out, and counted in `skipped` at the end. Raises
-    `ArtifactError` if nothing can be read.
+    Parts that are damaged or were written by another version are left out. After the last rows, `skipped` has
+    their counts. Raises `ArtifactError` if nothing can be read.
     """
     reader = Reader(place, form=form)
     for _, rows in reader.news():
@@ -414,8 +420,8 @@ def read(
 
 
 def read_names(place: Path, form: Form = DECISIONS) -> dict[int, str]:
-    """Read the names of the arms by id. Raises `ArtifactError` if there is no log, or if the log has no
-    names.
+    """Read the names of the arms by id from the log's folder, or from the folder of a file of the log. Raises
+    `ArtifactError` if there is no log, or if the log has no names.
     """
     folder = place if place.is_dir() else place.parent
     path = folder / NAMES_FILE

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of flows' outcomes, and its summary by destination prefix, size, starting arm and group."""
+"""The log of flows' outcomes, and its summary by destination prefix, size, starting arm and group of an
+experiment.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,13 @@ ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 OutcomeRows = npt.NDArray[np.void]
-"""`ROW_DTYPE`, shape (n,)."""
+"""Rows of the log of outcomes: `ROW_DTYPE`, shape (n,)."""
 _WITHOUT_GROUPS: Final[np.dtype[np.void]] = np.dtype([("time_s", "=f8"), ("outcome", OUTCOME_DTYPE)])
-"""Row types of earlier versions, which have no groups."""
+"""Type of the rows of earlier versions, which have no groups."""
 
 
 def _with_groups(rows: OutcomeRows) -> OutcomeRows:
-    """Rows of earlier versions as rows of this one: nobody knows their groups."""
+    """Turn rows of earlier versions into present rows, which are in no group."""
     made = np.zeros(len(rows), ROW_DTYPE)
     made["time_s"], made["outcome"] = rows["time_s"], rows["outcome"]
     made["group"], made["block"] = Group.NONE, -1
@@ -49,20 +51,23 @@ def _with_groups(rows: OutcomeRows) -> OutcomeRows:
 
 OUTCOMES: Final = Form(FOLDER, ROW_DTYPE, "gain.outcomes_mb", {_WITHOUT_GROUPS: _with_groups})
 PREFIX_KEY: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("network", "u1", (PREFIX_BITS_V6 // 8,))])
-"""The type of a destination prefix as a key."""
+"""Type of the key of a destination prefix."""
 _NORMAL_95: Final = 1.96
 VISIT_GAP_S: Final = 1.0
-"""Time without a flow to a prefix after which the next flow begins a new visit, in seconds; the same as in
-the module.
+"""Time in seconds without a flow to a prefix after which the next flow begins a new visit, as in the kernel
+module. A visit is a group of flows that began near each other.
 """
 VISIT_MAX_S: Final = 60.0
-"""Longest time in which a visit takes flows, in seconds; the same as in the module."""
+"""Longest time in seconds between the births of the first and the last flow of a visit, as in the kernel
+module.
+"""
 
 
 def rows_of(outcomes: OutcomeArray, now_s: float, now_ns: int, home_netns: int) -> OutcomeRows:
-    """Make rows of outcomes without groups, shape (n,).
+    """Make rows of the log from outcomes, shape (n,). The rows are in no group of an experiment.
 
-    `now_s` (Unix time) and `now_ns` (CLOCK_MONOTONIC) are the same moment.
+    `now_s` (Unix time) and `now_ns` (CLOCK_MONOTONIC) are the same moment. `home_netns` is the inode of the
+    daemon's network namespace.
     """
     rows = np.zeros(len(outcomes), ROW_DTYPE)
     rows["outcome"], rows["group"], rows["block"] = outcomes, Group.NONE, -1
@@ -79,10 +84,11 @@ def born_s(rows: OutcomeRows) -> Floats:
 
 
 def latest(outcomes: OutcomeArray) -> Bools:
-    """True for the last outcome of each flow, shape (n,). Outcomes are in the order in which the module sent
-    them.
+    """True for the last of each flow's outcomes, shape (n,). Outcomes are in the order in which the module
+    sent them.
 
-    Cookies begin anew when a machine boots, so ports and address also distinguish flows.
+    The kernel's cookies of sockets begin anew when a machine boots, so ports and address also distinguish
+    flows.
     """
     if not len(outcomes):
         return np.zeros(0, np.bool_)
@@ -108,7 +114,9 @@ def prefix_keys(outcomes: OutcomeArray) -> npt.NDArray[np.void]:
 
 
 def prefix_text(key: np.void) -> str:
-    """A prefix as the daemon writes it, such as 192.0.2.0/24."""
+    """The text of a prefix, such as 192.0.2.0/24, from its key. A prefix of another network namespace than
+    the daemon's has the namespace's inode behind an @.
+    """
     if key["family"] == socket.AF_INET:
         packed, bits = bytes(key["network"][:4]), PREFIX_BITS_V4
     else:
@@ -117,16 +125,19 @@ def prefix_text(key: np.void) -> str:
 
 
 def network_text(packed: bytes, bits: int, netns: int) -> str:
-    """A network as the daemon writes it: its address (4 or 16 bytes), and its namespace unless that is 0."""
+    """The text of a network: its address (4 or 16 bytes) and its length in bits, then an @ and its namespace
+    unless that is 0.
+    """
     text = f"{ipaddress.ip_address(packed)}/{bits}"
     return f"{text}@{netns}" if netns else text
 
 
 def prefix_key(text: str) -> np.void:
-    """The key of a prefix in this network namespace, from the text that `prefix_text` writes.
+    """The key of a prefix in the daemon's network namespace, from its text.
 
     Raises:
-        InvalidValueError: the text is not a /24 or /48 prefix, whose flows share their knowledge.
+        InvalidValueError: the text is not an IPv4 prefix of 24 bits or an IPv6 prefix of 48 bits. Only flows
+            to such a prefix share their knowledge.
     """
     network = prefix_of(text, "prefix")
     bits = PREFIX_BITS_V4 if network.version == 4 else PREFIX_BITS_V6
@@ -141,7 +152,9 @@ def prefix_key(text: str) -> np.void:
 
 
 def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:
-    """The prefixes of flows in text, and the number of each flow's prefix among these, shape (n,)."""
+    """The texts of the flows' destination prefixes, each once, and the index of each flow's prefix among
+    these, shape (n,).
+    """
     keys = prefix_keys(outcomes)
     found, numbers = np.unique(keys.view(f"V{PREFIX_KEY.itemsize}"), return_inverse=True)
     return [prefix_text(key) for key in found.view(PREFIX_KEY)], numbers.ravel()
@@ -149,29 +162,36 @@ def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class VisitTable:
-    """Visits: flows to a prefix that began on one arm near each other in time. Arrays have the shape (m,)."""
+    """Visits by column, each array with the shape (m,). A visit is a group of flows to a prefix that began on
+    one arm, near each other in time.
+
+    A flow's value is the logarithm of its reward. Its information is the weight of the value, 0 to 1.
+    """
 
     names: list[str]
-    """Text of each prefix, by the prefix's number."""
+    """Text of each prefix. `prefixes` has the index in this list."""
     prefixes: Ints
-    """Number of each visit's prefix."""
+    """Index of each visit's prefix in `names`."""
     arms: Ints
     """Id of the arm on which the visit's flows began."""
     values: Floats
-    """Mean of the flows' values, weighted by information, relative to their prefix and size class."""
+    """Mean of the flows' values, each relative to the mean of its prefix and size class, weighted by
+    information.
+    """
     information: Floats
     """Sum of the flows' information."""
     flows: Floats
-    """Number of flows that have a value."""
+    """Number of the visit's flows that have a value."""
     ended_s: Floats
-    """Unix time at which the last flow ended."""
+    """Unix time at which the visit's last flow ended."""
 
 
 def visits_of(rows: OutcomeRows) -> VisitTable:
-    """The visits in a log, in the order of their ends. Flows without a value are left out.
+    """Find the visits in rows of the log, in the order of their ends. Flows without a value are left out.
 
     The module numbers the visits of prefixes in its table. For other prefixes the same rule is applied here
-    to the times of birth and end: a visit begins after a second without a flow, or after a minute.
+    to the times of birth and end. A new visit begins when there was no flow for `VISIT_GAP_S`, or when the
+    visit has taken flows for `VISIT_MAX_S`.
     """
     rows = rows[latest(rows["outcome"])]
     raw = value.raw_values(rows["outcome"])
@@ -202,7 +222,7 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
 
 
 def _timed(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
-    """The number of each flow's visit by the times alone, from 1 on: shape (n,)."""
+    """The number of each flow's visit, shape (n,), from 1 on, by the times of birth and end alone."""
     numbers = np.zeros(len(prefixes), np.int64)
     number, prefix, began_s, busy_until_s = 0, -1, 0.0, 0.0
     for place in np.lexsort((born_s, prefixes)).tolist():
@@ -225,7 +245,7 @@ class Summary:
     size: str
     arm: str
     group: str
-    """The part of the experiment: the name in `Group`, in small letters."""
+    """The flows' group in the experiment: the name in `Group`, in small letters."""
     flows: int
     acked_bytes: int
     goodput_mbps: float
@@ -233,16 +253,18 @@ class Summary:
     rtt_ms: float
     loss: float
     value: float
-    """Mean of the flows' values, relative to the mean of the prefix and size class; see `value`. NaN if it is
-    not known.
+    """Mean of the flows' values, which are logarithms of rewards (`value`), relative to the mean of the
+    prefix and size class. NaN if it is not known.
     """
     error: float
-    """Half the width of the value's 95 % interval; NaN for fewer than two flows."""
+    """Half the width of the 95 % interval of `value`; NaN for fewer than two flows."""
     information: float
 
 
 def summarised(rows: OutcomeRows, names: Mapping[int, str]) -> list[Summary]:
-    """Summarise outcomes by prefix, size class, starting arm and group. Each flow counts once."""
+    """Summarise outcomes by prefix, size class, starting arm and group. Each flow counts once. `names` has
+    the arms' names by id.
+    """
     rows = rows[latest(rows["outcome"])]
     raw = value.raw_values(rows["outcome"])
     says = ~np.isnan(raw)
@@ -296,5 +318,7 @@ def _mean(values: Floats, weights: Floats) -> tuple[float, float]:
 
 
 def read(place: Path, since_s: float = 0.0, skipped: Skipped | None = None) -> Iterator[OutcomeRows]:
-    """Read the rows of a log's folder or of one file; see `log.read`. Raises `ArtifactError`."""
+    """Read the rows of a log of outcomes, or of one of its files, as `log.read` does. Raises
+    `ArtifactError`.
+    """
     return log.read(place, since_s, skipped, OUTCOMES)

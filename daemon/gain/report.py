@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's gain on this server's traffic, from the log of decisions.
 
-In mode active the gain comes from an experiment that compares treated units with control units. Mode advise
-changes no arm. There, flows that happened to run the advised arm are compared with other flows, which gives
-only an estimate.
+In mode active the gain comes from an experiment. It compares treated units, which have the daemon's choices,
+with control units, which stay on a baseline arm. Mode advise changes no arm. There, flows that happened to
+run the advised arm are compared with other flows, which gives only an estimate.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.daemon.gain.rows import Group, Kind, Rows
 
 RATIOS: Final = ("goodput", "rtt_p95", "completion_time", "reward")
-"""Measures whose effect is a relative change. The logarithm of the reward is the learner's value
-(`value.of`).
+"""Measures whose effect is a relative change. The logarithm of the reward is the value of flows (`value.of`).
 """
 MEASURES: Final = (*RATIOS, "retransmits")
 """All measures. `retransmits` is a share of the packets, and its effect is a difference of shares."""
 _ROWS_AT_ONCE: Final = 1 << 14
 """Number of rows that are processed together. With it, the intermediate results take little memory."""
 _PAIR: Final = np.dtype([("second", "<u4"), ("first", "<u4")])
-"""Type of a pair of numbers. Its bytes, read as one number, are ordered by the first number, then by the
+"""Type of a pair of numbers. Its eight bytes, read as one number, sort by the first number, and then by the
 second.
 """
 PREFIXES_MAX: Final = 20
 """Largest number of prefixes in a report. The prefixes with the most data are taken."""
 AGREES: Final = 0.9
-"""Share of time on the advised arm from which on a prefix has nothing to gain from the advice."""
+"""Share of the time of a prefix's flows on the advised arm. With at least this share, the advice brings no
+gain.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmUse:
-    """Measures of an arm's flows, each with the ends of its 95 % interval, or None.
+    """Measures of an arm's flows. Each has its mean and the ends of the mean's 95 % interval, or is None.
 
-    Measures are geometric means over prefixes. Only retransmits, which may be 0, are an arithmetic mean.
+    A mean is a geometric mean over prefixes. Only for retransmits, which may be 0, it is an arithmetic mean.
     """
 
     share: float
-    """Share of all acknowledged bytes."""
+    """The arm's share of all acknowledged bytes."""
     goodput_Bps: tuple[float, float, float] | None  # noqa: N815 - B is bytes
     rtt_p95_us: tuple[float, float, float] | None
     retransmits: tuple[float, float, float] | None
@@ -60,12 +61,14 @@ class ArmUse:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A comparison of the advice for a prefix with the prefix's traffic, in mode advise."""
+    """A comparison of the daemon's advice for a prefix with the arms that the prefix's flows ran, in mode
+    advise.
+    """
 
     agreed: float
     """Share of the time in which flows ran the advised arm."""
     expected: Effect | None
-    """Estimated reward of flows on the advised arm, less the reward of other flows. None if there are too few
+    """Estimated reward of flows on the advised arm, less the reward of other flows; None if there are too few
     flows.
     """
     verdict: str
@@ -73,7 +76,9 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The gain by measure, overall and by prefix; the use of the arms; and the advice by prefix."""
+    """The gain by measure, overall and by prefix; the use of the arms; and the advice by prefix. `MEASURES`
+    has the measures.
+    """
 
     design: str
     decisions: int
@@ -85,8 +90,8 @@ class Report:
     skipped: Skipped
     """Counts of the parts of the log that could not be read."""
     flow_reward: Mapping[str, Effect | None]
-    """The relative change of a flow's reward: first `flows.ALL`, then each size class. Empty without
-    outcomes.
+    """The relative change of a flow's reward: first for all flows (`flows.ALL`), then for each size class.
+    Empty without outcomes.
     """
 
 
@@ -101,8 +106,8 @@ def report(
             how its prefixes differ.
         names: names of the arms by id.
         since_s: Unix time. Earlier decisions only show how prefixes differ.
-        skipped: counts of the parts that could not be read.
-        outcomes: the flows' outcomes, which `flows.effects` takes.
+        skipped: counts of the parts of the log that could not be read.
+        outcomes: the flows' outcomes, as `flows.effects` takes them; None without a log of outcomes.
     """
     log = _Log(rows if isinstance(rows, Columns) else Columns.of(rows))
     counts = log.rows.time_s >= since_s
@@ -131,7 +136,7 @@ def report(
 
 
 def _sorted_pairs(first: UInt32s, second: UInt32s) -> NDArray[np.void]:
-    """Pairs of numbers in the order of the first ones and, where these are equal, of the second ones."""
+    """Pairs of numbers, sorted by the first ones and, where these are equal, by the second ones."""
     pairs = np.empty(first.size, _PAIR)
     pairs["first"], pairs["second"] = first, second
     # Sorting numbers takes a tenth of the time of finding their order.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rollout gives the daemon's choices to 5, 20, 50 and then 100 % of the traffic, and ends if they do harm.
 
-A stage consists of rounds of time blocks. In each round a lot chooses the blocks in which a unit is treated:
-1 of 20, 1 of 5, 3 of 6. A unit is a destination prefix with a lot of its own, or all prefixes together. In
-its untreated blocks a unit stays on the baseline arm. `evidence` judges each round by a comparison of the
-unit's treated and untreated blocks.
+A stage consists of rounds of time blocks. In each round, a lot chooses the blocks in which a unit is treated.
+In the four stages these are 1 block of 20, 1 of 5, 3 of 6, and every block. A unit is a destination prefix
+with a lot of its own, or all prefixes together. In its other blocks a unit stays on the baseline arm. After
+each round, `evidence` compares the unit's treated and untreated blocks.
 
 - The rollout ends once it is proven that the treatment lowers goodput.
 - The next stage begins once a stage has had its least time, and the harm that is not excluded would cost the
@@ -34,25 +34,31 @@ Units = Literal["prefixes", "blocks"]
 End = Literal["done", "harm", "undecided", "aborted", "damaged"]
 
 PREFIXES_MAX: Final = 1024
-"""Largest number of prefixes of a round that are judged: the first ones with traffic. They suffice for any
-verdict.
+"""Largest number of prefixes that are judged in a round. The first prefixes with traffic are taken, and
+suffice for any verdict.
 """
 GRACE_S: Final = 5.0
-"""Time from the end of a round, or of the wash-out, to the round's judgement, in seconds. A flow's last
-decision comes late.
+"""Least time in seconds between the end of a round and its judgement, because the log has a flow's last
+decision only some time after its end.
 """
 REFERENCE: Final = -0.10
-"""The harm for which the status tells how long a proof would take."""
+"""The harm, as a relative change of goodput, for which the status estimates the time until it would be
+proven.
+"""
 SHOWN: Final = (-0.5, -0.3, -0.2, -0.15, -0.1, -0.07, -0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05,
                 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # fmt: skip
-"""The possible ends of the interval in the status."""
+"""The relative effects on goodput at which the interval in the status can end."""
 _DRAWS: Final = 8
-"""Number of lots, or of prefixes with a lot, from which a round estimates the time of a proof."""
+"""Number of lots from which a round estimates the time until a proof. With a lot for each prefix, each prefix
+counts as one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of a rollout. In each round `treated` of `blocks` blocks are treated."""
+    """A stage of a rollout. In each of its rounds, `treated` of `blocks` time blocks are treated: they get
+    the daemon's choices.
+    """
 
     treated: int
     blocks: int
@@ -71,14 +77,14 @@ class Plan:
     """The terms of a rollout, fixed at its start.
 
     Attributes:
-        units: the units that draw lots.
+        units: the units for which lots are drawn.
         seed: seed of the lots.
-        block_s: length of a time block, as in `Trial`.
-        washout_s: first part of a block that does not count, as in `Trial`.
+        block_s: length of a time block in seconds.
+        washout_s: length of the first part of a block, which does not count, in seconds.
         arm: id of the baseline arm.
         tolerance: largest loss of the server's goodput, as a share, that may remain possible in a next stage.
-        stage_min_s: least time of a stage.
-        stage_max_s: longest time of a stage.
+        stage_min_s: least time of a stage in seconds.
+        stage_max_s: longest time of a stage in seconds.
     """
 
     units: Units
@@ -91,13 +97,19 @@ class Plan:
     stage_max_s: float
 
     def excluded(self, stage: int) -> float:
-        """The relative effect, below 0, that must be excluded before the next stage begins."""
+        """The relative effect on goodput, below 0, that must be excluded before the stage after `stage`
+        begins.
+        """
         return -self.tolerance / STAGES[stage + 1].share
 
 
 @dataclass(frozen=True, slots=True)
 class StageTrial(Trial):
-    """The lots of a stage that begins with the time block `first`. In earlier blocks nothing is treated."""
+    """The lots of a stage, which decide in which time blocks a unit is treated. The stage begins with the
+    block `first`. In earlier blocks nothing is treated.
+
+    A unit is a prefix if `by_prefix` is true. Otherwise all prefixes are one unit.
+    """
 
     stage: int = 0
     first: int = 0
@@ -108,8 +120,8 @@ class StageTrial(Trial):
         return int(time_s // self.block_s)
 
     def holds(self, units: UInt64s, block: int) -> Bools:
-        """True for units that stay on the baseline arm in a block, shape (n,). Units are numbers from
-        `unit_of`.
+        """True for units that stay on the baseline arm in a block, shape (n,). `units` has the numbers of
+        prefixes from `unit_of`.
         """
         if not self.by_prefix or block < self.first:
             return np.zeros(units.shape, np.bool_)
@@ -127,23 +139,27 @@ class StageTrial(Trial):
         return not self.by_prefix and not self.lots(_ALL, number)[0, place]
 
     def group(self, time_s: float, *, control: bool) -> Group:
-        """The group that the log gives a row.
+        """The group that the log gives to a row that begins at a Unix time.
 
-        In a rollout a prefix is in both groups in turn. The report does not know this design, so it leaves
-        out such rows.
+        In a rollout by prefixes, a prefix is in both groups in turn. The report does not know this design. So
+        such rows are in the group that it leaves out.
         """
         if self.by_prefix or self.block(time_s) < self.first or time_s % self.block_s < self.washout_s:
             return Group.WASHOUT
         return Group.CONTROL if control else Group.TREATED
 
     def lots(self, units: UInt64s, number: int) -> Bools:
-        """True for the blocks of a round in which each of n units is treated, shape (n, blocks)."""
+        """True for the blocks of a round in which each of n units is treated, shape (n, blocks). `number` is
+        the round's number in the stage.
+        """
         ranks = np.argsort(np.argsort(self._draws(units, number), axis=1), axis=1)
         treated: Bools = ranks < STAGES[self.stage].treated
         return treated
 
     def _draws(self, units: UInt64s, number: int) -> UInt64s:
-        """A number drawn for each unit and block of a round, shape (n, blocks): the lowest are treated."""
+        """A random number for each unit and block of a round, shape (n, blocks). A unit is treated in the
+        blocks with its lowest numbers.
+        """
         places = range(STAGES[self.stage].blocks)
         keys = [_number(f"{self.seed} {self.stage} {number} {place}") for place in places]
         return _mixed(units[:, None] ^ np.array(keys, np.uint64))
@@ -162,7 +178,9 @@ def _number(name: str) -> int:
 
 
 def _mixed(values: UInt64s) -> UInt64s:
-    """SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014): even lots from numbers that differ."""
+    """SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014), which turns different numbers into evenly
+    spread ones.
+    """
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -206,8 +224,8 @@ class _Sums:
 class Status:
     """The state of a rollout. Effects are relative changes of goodput, or None if nothing is proven yet.
 
-    `detect_s` is the rough time in which this stage would prove a harm of 10 %, or None if it is not known
-    yet.
+    `detect_s` is the rough time in seconds in which this stage would prove a harm of 10 %, or None if it is
+    not known yet.
     """
 
     stage: int
@@ -224,15 +242,15 @@ class Status:
 
 
 class Rollout:
-    """A rollout under way. `trial` has the lots of the present stage. `take` gets the rows, and `look` gets
-    the time.
+    """A rollout under way. `trial` has the lots of the present stage. The caller passes rows of the decision
+    log to `take`, and calls `look` again and again.
 
     Args:
         plan: the terms of the rollout.
         now_s: Unix time.
-        shown: supposed effects that are judged for the status alone. If there are none, the status also gives
-            no time of a proof.
-        make_evidence: makes the object that judges supposed effects by the rounds.
+        shown: relative effects on goodput that are judged for the status alone. If there are none, the status
+            also gives no time until a proof.
+        make_evidence: a function that makes the object which judges effects by the rounds.
     """
 
     _trial: StageTrial
@@ -245,7 +263,8 @@ class Rollout:
     """Number of rounds that were judged in this stage."""
     _sums: _Sums
     _judged: Round | None
-    """The round that is judged in parts, and the index of the effect that comes next."""
+    """The round that is being judged, one effect at a time. `_next_effect` is the index of the next effect.
+    """
     _next_effect: int
     _power: Power
 
@@ -283,7 +302,9 @@ class Rollout:
         return STAGES[self.stage].share
 
     def take(self, rows: Rows, units: UInt64s) -> None:
-        """Take in decisions that have ended, shape (n,), and the units of their prefixes, shape (n,)."""
+        """Take in rows of the decision log, shape (n,), and the units of their prefixes, from `unit_of`,
+        shape (n,).
+        """
         plan, place = self.plan, rows["block"] - self._begin
         counts = (rows["kind"] != Kind.OPERATOR) & (rows["time_s"] % plan.block_s >= plan.washout_s)
         counts &= (place >= 0) & (place < STAGES[self.stage].blocks) & (rows["busy_s"] > 0)
@@ -297,7 +318,7 @@ class Rollout:
         """Judge the round that is due at a Unix time. Returns whether the stage has changed or the rollout
         has ended.
 
-        A call judges one part of a round, so that no step of the daemon waits for the whole round.
+        A call judges only one part of a round, so that no step of the daemon waits for the whole round.
         """
         if self.end is not None:
             return False
@@ -347,7 +368,9 @@ class Rollout:
         )
 
     def _judge(self, found: Round, now_s: float) -> bool:
-        """Let the round speak about the next effect; after the last one, draw the conclusion."""
+        """Judge the next effect by the round. After the last effect, decide whether the stage or the rollout
+        ends.
+        """
         if self._next_effect < self.evidence.effects.size:
             self.evidence.take(found, self._next_effect)
             self._next_effect += 1
@@ -392,14 +415,12 @@ class Rollout:
 
     @property
     def settled(self) -> bool:
-        """Whether `arrays` and `words` hold the whole state. While a round is judged in parts,
-        they do not.
-        """
+        """Whether `arrays` and `words` hold the whole state. They do, unless a round is being judged."""
         return self._judged is None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The state as arrays. `restored` takes them together with `words`. Nobody may change the arrays
-        afterwards.
+        """The state as arrays that the caller may keep. `restored` takes them together with the result of
+        `words`.
         """
         sums = {"units": self._sums.units, "acked": self._sums.acked, "busy_s": self._sums.busy_s}
         found = {**self.evidence.arrays(), **sums, "difference": self._difference, "power": self._power.seen}
@@ -407,8 +428,8 @@ class Rollout:
 
     @classmethod
     def restored(cls, words: Mapping[str, object], arrays: Mapping[str, np.ndarray]) -> Rollout:
-        """Restore the rollout to which these arrays and words belong. Raises `ValueError` or `KeyError` if
-        they do not fit.
+        """Restore a rollout from the results of its `words` and `arrays`. Raises `ValueError` or `KeyError`
+        if they do not fit.
         """
         made = cls(_plan(words["plan"]), _real(words, "began_s"))
         made._enter(_whole(words, "stage", len(STAGES) - 1), _real(words, "stage_began_s"))

@@ -12,43 +12,49 @@ import numpy.typing as npt
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 
 Rows = npt.NDArray[np.void]
-"""`ROW_DTYPE`, shape (n,)."""
+"""Rows of the decision log: `ROW_DTYPE`, shape (n,)."""
 
 RTT_SAMPLES: Final = 12
-"""Number of RTT samples in a row, one a second."""
+"""Largest number of RTT samples in a row. A sample is taken once a second."""
 
 
 class Kind(IntEnum):
-    """The one who gave the flow its arm."""
+    """The source of a flow's arm."""
 
     CHOSEN = 0
     """The policy chose the arm."""
     EXPLORED = 1
-    """Exploration drew the arm at random, because of gain.explore."""
+    """Exploration drew the arm at random; the setting gain.explore is the chance of this."""
     PULL = 2
-    """Team selection chose the arm."""
+    """Team selection, the search for a path's best arms, chose the arm."""
     OPERATOR = 3
-    """An operator chose the arm, by a pin or by a policy that pins, excludes or names a pool."""
+    """An operator decided: by a pin, or by a policy that holds the flow at an arm, excludes it, or names its
+    arms.
+    """
     BASELINE = 4
     """The experiment chose the arm: the flow is in the control group."""
     VISIT = 5
-    """The flow's visit to its destination prefix drew the arm."""
+    """The flow's visit drew the arm. A visit is a group of flows to a prefix that began near each other."""
 
 
 class Group(IntEnum):
-    """The part of an experiment to which a row belongs."""
+    """The group of an experiment to which a row belongs. Treated flows get the daemon's choices, and flows of
+    the control group stay on the baseline arm.
+    """
 
     NONE = 0
     TREATED = 1
     CONTROL = 2
     WASHOUT = 3
-    """A row that the experiment's report leaves out. It lies in the first part of a block, when the arms of
-    the earlier block still act, or in a rollout by prefixes.
+    """A row that the experiment's report leaves out. It lies in the first part of a time block, when the arms
+    of the earlier block still act, or in a rollout by prefixes.
     """
 
 
 CONTEXT: Final = ("age_s", "srtt_us", "min_rtt_us", "delivery_rate_Bps", "cwnd_pkts", "loss")
-"""Names of the measurements at the decision. `loss` is the share of the flow's packets lost so far."""
+"""Names of a flow's measurements at the beginning of a decision. `loss` is the share of the flow's packets
+lost so far.
+"""
 
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments on the operator's traffic: some flows stay on the baseline arm, so that the gain shows.
+"""Experiments on the operator's traffic. Some flows stay on the baseline arm, so that the gain of the others
+shows.
 
-Chance decides by prefix (holdback) or by time (switchback), never by flow. Otherwise flows of both groups
-would share bottlenecks, and one group would take from the other (Spang et al., IMC 2021).
+Chance assigns prefixes to groups (holdback) or time blocks (switchback), but never single flows. Otherwise
+flows of both groups would share bottlenecks, and one group would take from the other (Spang et al., IMC
+2021).
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ Design = Literal["none", "holdback", "switchback", "rollout"]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The design of an experiment, and its draws, which the seed determines.
+    """The design of an experiment, and its random draws, which the seed determines. In a holdback, some
+    prefixes stay on the baseline arm. In a switchback, all prefixes stay on it in some time blocks.
 
     Attributes:
-        share: share of the prefixes that are held back.
+        design: `none`, `holdback`, `switchback`, or `rollout` for `StageTrial`.
+        share: share of the prefixes that stay on the baseline arm in a holdback.
         block_s: length of a time block in seconds.
         washout_s: length of the first part of a block in seconds. This part does not count.
         arm: id of the baseline arm.
@@ -45,7 +49,7 @@ class Trial:
         return int(time_s // self.block_s) if self.design == "switchback" else -1
 
     def holds_back(self, prefix: str) -> bool:
-        """Whether the flows to a prefix always stay on the baseline arm."""
+        """Whether the flows to a prefix stay on the baseline arm in all of a holdback."""
         return self.design == "holdback" and _lot(self.seed, prefix) < self.share
 
     def pauses(self, block: int) -> bool:
@@ -53,7 +57,9 @@ class Trial:
         return self.design == "switchback" and _lot(self.seed, str(block)) < 0.5
 
     def group(self, time_s: float, *, control: bool) -> Group:
-        """The group of a row that begins at a Unix time."""
+        """The group of a row that begins at a Unix time. `control` tells whether the row's flow was kept on
+        the baseline arm.
+        """
         if self.design == "none":
             return Group.NONE
         if self.design == "switchback" and time_s % self.block_s < self.washout_s:
@@ -63,7 +69,7 @@ class Trial:
     def of_births(
         self, prefixes: Sequence[str], numbers: Ints, born_s: Floats, since_s: float
     ) -> tuple[NDArray[np.uint8], Ints]:
-        """The groups and time blocks in which flows were born; each array has the shape (n,).
+        """The groups and time blocks in which flows were born. Each array has the shape (n,).
 
         A flow that lives longer than its block stays in the group of its birth. Otherwise a group would lose
         the flows that its arm makes slow.
@@ -72,7 +78,8 @@ class Trial:
             prefixes: destination prefixes, each once.
             numbers: index of each flow's prefix in `prefixes`, shape (n,).
             born_s: Unix times of the births, shape (n,).
-            since_s: Unix time at which the experiment began. A flow born before is in no group that counts.
+            since_s: Unix time at which the experiment began. The report leaves out flows that were born
+                earlier.
         """
         held = [self.holds_back(prefix) for prefix in prefixes]
         blocks = np.array([self.block(at) for at in born_s.tolist()], np.int64)
@@ -85,6 +92,6 @@ class Trial:
 
 
 def _lot(seed: int, name: str) -> float:
-    """A number from 0 up to 1, even over names."""
+    """A random number from 0 to below 1, which the seed and the name determine."""
     digest = hashlib.blake2b(f"{seed} {name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure functions for the value of a flow, its size class, and its information. All come from the flow's
-outcome.
+"""Pure functions for the value of a flow, its size class, and its information, which is the weight of the
+value. All of them come from the flow's outcome.
 
 A value is the logarithm of Eq. 1 of the Mutant paper (`measures.reward`, zeta 5, kappa 2) over the flow's
 whole life: log(((bytes / busy time)(1 - 5 loss))^2 / mean RTT). A difference of values is the logarithm of a
@@ -22,7 +22,9 @@ from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate, reward
 ZETA: Final = 5.0
 KAPPA: Final = 2.0
 CLIP: Final = 3.0
-"""Largest distance of a value from the mean of its prefix and size class: a factor of 20 in reward."""
+"""Largest distance of a value from the mean value of its prefix and size class. It is a factor of 20 in
+reward.
+"""
 SIZE_BOUNDS_BYTES: Final = (30_000, 300_000, 3_000_000)
 """Bounds between the size classes, in bytes. A flow of 30,000 bytes is in the second class."""
 SIZE_NAMES: Final = ("< 30 KB", "< 300 KB", "< 3 MB", "more")
@@ -33,7 +35,7 @@ measured.
 
 
 def raw_values(outcomes: OutcomeArray) -> Floats:
-    """The values of flows, shape (n,), in log(Mbit²/s² per ms).
+    """The values (logarithms of rewards) of flows, shape (n,), in log(Mbit²/s² per ms).
 
     A value is -inf if the losses leave no throughput. It is NaN if the outcome has no data, no busy time or
     no RTT.
@@ -48,8 +50,8 @@ def of(
     acked_bytes: ArrayLike, busy_s: ArrayLike, lost_pkts: ArrayLike, delivered_pkts: ArrayLike,
     rtt_us: ArrayLike,
 ) -> Floats:  # fmt: skip
-    """The values of flows, or of units of flows, from totals and mean RTT, shape (n,), in the unit of
-    `raw_values`.
+    """The values (logarithms of rewards) of flows or of groups of flows, shape (n,), in the unit of
+    `raw_values`. They come from totals and the mean RTT.
     """
     acked_bytes, busy_s, rtt_ms = np.asarray(acked_bytes), np.asarray(busy_s), np.asarray(rtt_us) * 1e-3
     mbps = _divided(acked_bytes * BYTES_TO_MBIT, busy_s)
@@ -69,14 +71,14 @@ def size_classes(outcomes: OutcomeArray) -> Ints:
 
 
 def clipped(values: Floats, groups: Ints) -> Floats:
-    """The values relative to the mean of their group, clipped to `CLIP`, shape (n,).
+    """The values relative to the mean of their group, clipped to ±`CLIP`, shape (n,).
 
-    The mean is over the group's finite values. A value of -inf becomes the lowest one, and NaN stays NaN. In
-    a group without a finite value all results are NaN.
+    The mean is over the group's finite values. A value of -inf becomes -`CLIP`, and NaN stays NaN. In a group
+    without a finite value, all results are NaN.
 
     Args:
-        values: `raw_values`, shape (n,).
-        groups: a number from 0 on for each prefix and size class, shape (n,).
+        values: values of flows from `raw_values`, shape (n,).
+        groups: number of each flow's group from 0 on, shape (n,). A group is a prefix and a size class.
     """
     relative: Floats = np.clip(values - means(values, groups)[groups], -CLIP, CLIP)
     return relative
@@ -97,8 +99,8 @@ def means(values: Floats, groups: Ints) -> Floats:
 
 
 def information(outcomes: OutcomeArray) -> Floats:
-    """The weight of each flow's value, 0 to 1, shape (n,), from the number of round trips in which the flow
-    was busy.
+    """The weight of each flow's value, 0 to 1, shape (n,). It grows with the number of round trips in which
+    the flow was busy.
 
     A flow is one observation, however many outcomes report it. Even a long flow has a weight of 1 at most,
     because flows differ from each other.

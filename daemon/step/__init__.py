@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step: the daemon reads every flow's aggregate and sends one batch of commands."""
+"""One step of the daemon: it reads the measurements of every flow, decides, and sends one batch of commands
+to the kernel module.
+"""

@@ -25,7 +25,7 @@ class RateLimit:
         self._next_s = 0.0
 
     def allows(self, more: int = 1) -> bool:
-        """Whether the event may pass. If it may not, `more` events are counted as held back."""
+        """Whether an event may pass now. If not, `more` events are counted as held back."""
         now_s = time.monotonic()
         if self.per_s <= 0 or now_s < self._next_s:
             self.held_back += more
@@ -35,7 +35,9 @@ class RateLimit:
 
 
 class DecisionLog:
-    """Logs decisions and fallbacks. `names` are the arms' names by id."""
+    """Logs the daemon's decisions, at most `per_s` lines a second, and the fallbacks, in which the kernel
+    module itself moves a flow to a safe arm. `names` has the arms' names by id.
+    """
 
     def __init__(self, names: Mapping[int, str], per_s: float, mode: str) -> None:
         self.names = names
@@ -44,7 +46,7 @@ class DecisionLog:
         self.mode = mode
 
     def set_rate(self, per_s: float) -> None:
-        """Take another limit, in lines a second."""
+        """Set the largest number of lines about decisions in a second; 0 turns these lines off."""
         self._decisions.per_s = per_s
 
     def decided(
@@ -55,9 +57,11 @@ class DecisionLog:
         arms: ArmIds,
         reason: Callable[[int], str],
     ) -> None:
-        """Log the first of n changes of arm, if the limit lets a line pass. Arrays have the shape (n ≥ 1,).
+        """Log the first of n changes of arm, if the rate limit lets a line pass. Arrays have the shape (n,),
+        with n at least 1.
 
-        `reason` returns the reason for the decision on a slot.
+        `reason` is a function of a slot. It returns the reason in words for the decision about the slot's
+        flow.
         """
         if not self._decisions.allows(slots.size):
             return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step: read every flow's aggregate, decide, send one batch of commands (Mutant Algorithm 1).
+"""One step: read every flow's measurements, decide, send one batch of commands (Mutant Algorithm 1).
 
-Arrays hold all flows of a step. Python handles a single flow only when it comes, when it ends, or when it
-finishes a pull of the team selection.
+Arrays hold all flows of a step. Python handles a single flow only when the flow begins, when it ends, or when
+it finishes a trial of an arm for team selection.
 """
 
 from __future__ import annotations
@@ -51,17 +51,26 @@ from ltp_switcher.log_fields import fields
 log = logging.getLogger(__name__)
 
 BUSY_NS: Final = 1_000_000_000
-"""Time without new data after which a flow counts as idle, in ns."""
+"""Time in ns without new data on any flow after which the daemon is no longer busy."""
 LOOK_NS: Final = 1_000_000_000
-"""Time between marks of the flows' goodput, in ns."""
+"""Time in ns between two looks. A look is the work that is due once a second, such as to measure goodput."""
 POLICY_START_NS: Final = 600_000_000_000
-"""Time for which the starting arm of a policy counts in the module, in ns. It is renewed halfway."""
+"""Time in ns for which the module keeps an arm on which an operator's policy starts flows. The daemon renews
+the arm after half of this time.
+"""
 RESYNC_NS: Final = 10_000_000_000
-"""Time in ns between two lists of all flows. The lists find flows whose events were lost."""
+"""Time in ns between two lists of all flows. The lists show flows whose births or deaths the daemon has
+missed.
+"""
 
 
 class Engine:
-    """The flows, the policy that decides for them, the learned arms, and the step that connects them."""
+    """The open flows, the chooser that decides for them, the learned arms, and the step that connects these
+    parts.
+
+    In mode `active` the daemon carries its decisions out, in mode `advise` it only logs them, and in mode
+    `off` it makes none.
+    """
 
     def __init__(
         self,
@@ -104,8 +113,8 @@ class Engine:
         self._renew_at_ns = 0
         self._known = _NO_SLOTS
         self.breathe: Callable[[], object] = lambda: None
-        """A function that is called between the parts of a step, so that other work need not wait for its
-        end.
+        """A function that is called between the parts of a step, so that other work need not wait for the
+        step's end.
         """
         self._recorder = recorder
         self._clock = clock
@@ -118,7 +127,7 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Whether a flow moved data in the last `BUSY_NS`."""
+        """Whether a flow was born or moved data in the last `BUSY_NS`."""
         return self._clock() < self._busy_until_ns
 
     @property
@@ -159,7 +168,7 @@ class Engine:
         self.statistics.took((self._clock() - started_ns) * 1e-9)
 
     def _look(self, now_ns: int) -> None:
-        """Do once a second what not every step has to do."""
+        """Do the work that is due once a second."""
         self.table.mark(now_ns)
         self.breathe()
         self._write_starts()
@@ -187,7 +196,9 @@ class Engine:
         return self.spans.grouped(rows, self.governed.unruled, active=self.mode == "active")
 
     def _learn(self, visits: LiveLearner, rows: OutcomeRows) -> None:
-        """Learn from flow to flow. What flows do outside of mode active is not the daemon's doing."""
+        """Learn from flow to flow. Outside of mode active the daemon learns nothing from flows, because it
+        does not choose their arms.
+        """
         active = self.mode == "active"
         visits.take(rows if active else rows[:0], self.table, self._free, time.time())
         if active:
@@ -203,9 +214,10 @@ class Engine:
             self.breathe()
 
     def _free(self, prefixes: Sequence[str]) -> Bools:
-        """True for prefixes whose flows no operator's policy and no experiment gives arms, shape (n,).
+        """True for prefixes whose flows get their arms from neither an operator's policy nor an experiment,
+        shape (n,).
 
-        A host is in the group of its prefix.
+        A host belongs to the same group of the experiment as its prefix.
         """
         found = self.governed.unruled(prefixes)
         if self.spans is not None:
@@ -262,7 +274,9 @@ class Engine:
         self._apply(self.table.resync(self.datapath.flows(self.table.flow), now_ns))
 
     def close(self) -> None:
-        """Finish the recording, and log the decisions in force."""
+        """Log the decisions in force, take the learner's entries out of the module's table, and finish the
+        recording.
+        """
         if self.spans is not None:
             self.spans.end_log(self.table)
         if self.outcomes is not None:
@@ -290,7 +304,10 @@ class Engine:
             self._starts.write(self.governed.own_starts(), POLICY_START_NS * 1e-9)
 
     def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
-        """Put policies in force for open and future flows. `ids` are the arms' ids by name."""
+        """Put the operators' policies in force for open and future flows.
+
+        `ids` has the arms' ids by name, and `default_arm` is the id of the module's arm for new flows.
+        """
         before = self.governed.own_starts()
         self.governed.govern(policies, ids, default_arm)
         gone = dict.fromkeys(before.keys() - self.governed.own_starts().keys(), 0)
@@ -393,10 +410,11 @@ class Engine:
             count.controls_refused += sent.refused
 
     def _send_away(self, records: RecordArray) -> None:
-        """Send these flows, which want a learned arm, to the fallback arm, pinned ones pinned.
+        """Move these flows from learned arms to the fallback arm. Pinned flows are pinned to the fallback
+        arm.
 
-        Outside of the mode active nobody controls a learned arm, and the module's watchdog does not wake
-        either: to look at the flows is a sign of life.
+        Outside of mode active nobody controls a learned arm. The module's watchdog does not move such a flow
+        either, because the daemon's requests show it that the daemon lives.
         """
         if not records.size:
             return
@@ -423,7 +441,9 @@ class Engine:
                 )  # fmt: skip
 
     def _adopt(self, slots: Slots, records: RecordArray) -> tuple[Ints, RecordArray]:
-        """Open flows that a record tells of before their event does; drop those that are gone again."""
+        """Add the flows whose records come before the events of their births. Drop the records of flows that
+        have ended.
+        """
         opened = []
         for cookie in records["cookie"][slots == UNKNOWN].tolist():
             try:
@@ -475,4 +495,4 @@ _EXCLUDED: Final = np.uint8(Cause.EXCLUDED)
 _VISIT: Final = np.uint8(Cause.VISIT)
 _NO_SLOTS: Final = np.zeros(0, np.int64)
 _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
-"""True for the ids of learned arms, by id."""
+"""True at the ids of learned arms, shape (256,)."""

@@ -24,7 +24,9 @@ PAGE: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Events, oldest first, and the number of the next event. `missed` tells that earlier events are gone."""
+    """Events, oldest first. `next` is the number of the event that follows them. `missed` is true if the ring
+    did not have the event with which the client wanted to begin.
+    """
 
     events: list[Mapping[str, Value]]
     next: int
@@ -32,10 +34,10 @@ class Replay:
 
 
 class EventRing:
-    """The last `KEPT` events. An event has a number, a time (Unix, s), a kind and fields.
+    """The last `KEPT` events. An event has a number, a Unix time in seconds, a kind and fields.
 
-    The first number is the time of the daemon's start in µs. So a number is never used twice, even after a
-    restart.
+    The first number is the Unix time of the daemon's start in µs. So a number is never used twice, even after
+    a restart.
     """
 
     def __init__(self) -> None:
@@ -51,7 +53,9 @@ class EventRing:
         return self._next
 
     def room(self, kind: Kind, wanted: int = 1) -> int:
-        """The number of events, at most `wanted`, that may be added now. The rest are counted as left out."""
+        """The number of events of a kind, at most `wanted`, that may be added in this second. The others are
+        counted as left out.
+        """
         self._turn()
         told = self._told.get(kind, 0)
         room = min(wanted, max(RATE_PER_S - told, 0))
@@ -61,7 +65,7 @@ class EventRing:
         return room
 
     def add(self, kind: Kind, **fields: Value) -> None:
-        """Add an event. Ask `room` first."""
+        """Add an event with these fields. Call `room` first, which says whether an event may be added."""
         self._kept.append({"number": self._next, "time": round(time.time(), 3), "kind": kind, **fields})
         self._next += 1
 
@@ -71,10 +75,10 @@ class EventRing:
             self.add(kind, **fields)
 
     def since(self, number: int) -> Replay:
-        """At most `PAGE` events, from this number on.
+        """At most `PAGE` events, from the one with this number on.
 
-        After a restart a client's number may belong to no event, past or next. Then all kept events are
-        returned.
+        If the ring does not have this event, and it is not the next one either, all kept events count. This
+        happens after a restart, or when a client asks too late.
         """
         self._turn()
         first = self._next - len(self._kept)

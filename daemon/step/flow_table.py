@@ -22,7 +22,7 @@ from ltp_switcher.slots import SlotArrays, column
 
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
-"""Largest number of records whose sums may wait."""
+"""Number of kept records at which the flows' times on their arms are added up."""
 _OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")
 
 
@@ -40,18 +40,20 @@ class Changes:
 
 
 class FlowTable(SlotArrays):
-    """The table of open flows, by slot."""
+    """The table of open flows. Each flow has a slot, which is its row in every column. A mark is a call of
+    `mark`, about once a second.
+    """
 
     cookie = column(np.uint64)
     record = column(protocol.RECORD_DTYPE)
-    """The latest aggregate of the flow."""
+    """The flow's latest measurements, as the kernel reported them."""
     remote = column(np.uint64, 2)
     """The remote address, as its high 64 bits and its low 64 bits."""
     is_ipv6 = column(np.bool_)
     born_ns = column(np.int64)
-    """Start of the flow, CLOCK_MONOTONIC."""
+    """Start of the flow, CLOCK_MONOTONIC in ns."""
     reward = column(np.float64, initial=np.nan)
-    """The latest normalised reward; NaN before the first one."""
+    """The latest normalised reward of the flow; NaN before the first one."""
     goodput_Bps = column(np.float64)  # noqa: N815 - B is bytes
     """Bytes newly acknowledged per second, between the last two marks."""
     _arm_time_ns = column(np.uint64, protocol.ARMS_MAX + 1)
@@ -84,11 +86,13 @@ class FlowTable(SlotArrays):
         return list(self._slot_of.values())
 
     def slot(self, cookie: int) -> int:
-        """The slot of a flow; `UNKNOWN` if the table does not have the flow."""
+        """The slot of the flow with this socket cookie; `UNKNOWN` if the table does not have the flow."""
         return self._slot_of.get(cookie, UNKNOWN)
 
     def flow(self, cookie: int) -> FlowInfo | None:
-        """The flow in its state at its beginning; None if the table does not have it."""
+        """The flow with this socket cookie, as it was when the table took it in; None if the table does not
+        have it.
+        """
         slot = self._slot_of.get(cookie)
         return None if slot is None else self.info[slot]
 
@@ -97,8 +101,8 @@ class FlowTable(SlotArrays):
         return [self.prefix[slot] for slot in slots.tolist()]
 
     def slots_of(self, cookies: UInt64s) -> Slots:
-        """The slots of flows, in the shape of `cookies`; `UNKNOWN` where the table does not have the flow.
-        The array must not be changed.
+        """The slots of the flows with these socket cookies, in the same shape; `UNKNOWN` where the table does
+        not have the flow. The result must not be changed.
         """
         key = cookies.tobytes()
         if self._sorted and key == self._memo[0]:
@@ -117,7 +121,7 @@ class FlowTable(SlotArrays):
         return np.where(self._sorted_cookies[at] == cookies, self._sorted_slots[at], UNKNOWN)
 
     def add(self, flow: FlowInfo, now_ns: int) -> int | None:
-        """Give a flow a slot, and return it; None if the flow has one already."""
+        """Give a flow a slot, and return the slot; None if the flow has a slot already."""
         if flow.cookie in self._slot_of:
             return None
         if not self._free:
@@ -137,7 +141,9 @@ class FlowTable(SlotArrays):
         return slot
 
     def remove(self, cookie: int) -> int | None:
-        """Free a flow's slot, and return it; None if the flow has none."""
+        """Free the slot of the flow with this cookie, and return the slot; None if the table does not have
+        the flow.
+        """
         slot = self._slot_of.pop(cookie, None)
         if slot is None:
             return None
@@ -151,7 +157,7 @@ class FlowTable(SlotArrays):
         return slot
 
     def resync(self, flows: Iterable[FlowInfo], now_ns: int) -> Changes:
-        """Make the table hold exactly these flows. Returns the slots that came and went."""
+        """Make the table hold exactly these flows. Returns the slots whose flows came or ended."""
         present = {flow.cookie: flow for flow in flows}
         changes = Changes()
         for cookie in [c for c in self._slot_of if c not in present]:
@@ -165,7 +171,9 @@ class FlowTable(SlotArrays):
         return changes
 
     def observe(self, slots: Slots, records: RecordArray) -> None:
-        """Keep a step's aggregates. `records[i]` belongs to slot `slots[i]`; slots are distinct."""
+        """Keep the records of a step. `records[i]` is about the flow in slot `slots[i]`. No slot appears
+        twice.
+        """
         # Opaque bytes are copied at once: numpy copies records with fields at 50 times the cost.
         self.record.view(_OPAQUE)[slots] = records.view(_OPAQUE)
         self._pending.append((slots, records))
@@ -174,12 +182,16 @@ class FlowTable(SlotArrays):
             self._sum_up()
 
     def arm_time_ns(self) -> UInt64s:
-        """The time that each flow has spent on each arm, in ns, shape (capacity, ARMS_MAX + 1)."""
+        """The time that each flow has spent on each arm, in ns, by slot and arm id, shape (slots, ARMS_MAX +
+        1).
+        """
         self._sum_up()
         return self._arm_time_ns
 
     def total_arm_time_s(self) -> Floats:
-        """The time that all flows so far have spent on each arm, in seconds, shape (ARMS_MAX + 1,)."""
+        """The time that all flows so far have spent on each arm, in seconds, by arm id, shape (ARMS_MAX +
+        1,).
+        """
         total_ns: UInt64s = self.arm_time_ns().sum(axis=0) + self._closed_arm_time_ns
         return total_ns.astype(np.float64) * 1e-9
 
@@ -192,7 +204,9 @@ class FlowTable(SlotArrays):
         self._mark_ns = now_ns
 
     def _sum_up(self) -> None:
-        """Add up the single steps' notes: sums are cheap by the hundred and dear by the step."""
+        """Add up the times of the kept records. Many records at once cost little, and one step's records cost
+        much.
+        """
         if self._pending:
             slots = np.concatenate([slots for slots, _ in self._pending])
             arms = np.concatenate([records["arm"] for _, records in self._pending])
@@ -217,10 +231,11 @@ class FlowTable(SlotArrays):
 
 
 def destination_prefix(flow: FlowInfo, home_netns: int) -> str:
-    """The network to which a flow goes. Flows to one network share their knowledge.
+    """The network to which a flow goes, such as 192.0.2.0/24. Flows to one network share their knowledge.
 
-    The prefix is a /24 for IPv4 and a /48 for IPv6, because routes are announced no finer. A flow in another
-    network namespace than the daemon's takes another path to the same address, so it has another prefix.
+    The prefix is a /24 for IPv4 and a /48 for IPv6, because routes are announced no finer. A flow of another
+    network namespace than the daemon's may take another path to the same address. So its prefix also names
+    its namespace.
     """
     bits = PREFIX_BITS_V4 if flow.family == socket.AF_INET else PREFIX_BITS_V6
     network = ipaddress.ip_network((flow.remote_address, bits), strict=False)

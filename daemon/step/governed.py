@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators' policies, applied to the flows of a step: they exclude flows, hold flows at an arm, or name
-the arms.
+"""The operators' policies, applied to the flows of a step. They exclude flows, hold flows at an arm, or name
+the arms among which the daemon may choose.
 
-Without policies this costs a step nothing; with policies, a few operations on arrays.
+Without policies this costs a step nothing. With policies, it costs a few operations on arrays.
 """
 
 from __future__ import annotations
@@ -27,13 +27,18 @@ NONE: Final = Policies()
 
 
 class Governed(SlotArrays):
-    """The policies, as they apply to each flow."""
+    """The operators' policies, as they apply to each flow.
+
+    A policy excludes a flow from the daemon's choice, holds it at an arm, or limits the choice. Team
+    selection picks the k best arms for a path out of some candidates. A policy may give other terms, which
+    are the candidates and k.
+    """
 
     _held = column(np.uint8)
-    """The arm at which a policy holds the flow; 0 if there is none."""
+    """The id of the arm at which a policy holds the flow; 0 if no policy holds it."""
     _excluded = column(np.bool_)
     _limited = column(np.bool_)
-    """Whether the policy holds the flow, excludes it, or names the arms for it."""
+    """Whether a policy holds the flow, excludes it, or names the arms for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,22 +46,22 @@ class Governed(SlotArrays):
         self._ids: Mapping[str, int] = {}
         self._default = 0
         self.terms: dict[str, Terms] = {}
-        """The terms of team selection by the name of a path, as `Governed.open` gives it. A path has terms
-        while it has flows.
+        """The terms of team selection by the name of a path, as `open` returns it. A path has terms while it
+        has flows.
         """
         self._paths: dict[int, str] = {}
         """The names in `terms` by slot."""
         self._flows: Counter[str] = Counter()
 
     def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
-        """Put policies in force. `ids` are the arms' ids by name, and `default_arm` is the module's arm for
-        new flows.
+        """Put policies in force. `ids` has the arms' ids by name, and `default_arm` is the id of the module's
+        arm for new flows.
         """
         self.policies, self._ids, self._default = policies, ids, default_arm
         self.terms, self._paths, self._flows = {}, {}, Counter()
 
     def close(self, slots: Slots) -> None:
-        """Forget flows. A path whose last flow ends loses its terms."""
+        """Forget flows that have ended. When the last flow of a path ends, the path's terms are dropped."""
         for slot in slots.tolist() if self._paths else ():
             name = self._paths.pop(slot, None)
             if name is not None:
@@ -67,8 +72,8 @@ class Governed(SlotArrays):
     def open(self, slots: Slots, table: FlowTable, terms: Terms) -> tuple[Slots, list[str]]:
         """Look up the policies of new flows.
 
-        `terms` has the terms of team selection for flows whose policy gives none. Returns the flows for which
-        the daemon chooses, and the names of their paths for team selection.
+        `terms` applies to flows whose policy gives no terms. Returns the slots of the flows for which the
+        daemon chooses, and for each of these flows the name by which team selection knows its path.
         """
         self.reset(slots)
         self.close(slots)
@@ -92,7 +97,9 @@ class Governed(SlotArrays):
         return np.array(chosen, np.int64), paths
 
     def step(self, slots: Slots, records: RecordArray, choice: Choice) -> Choice:
-        """The choice, changed where flows are held, excluded or pinned. All arrays have the shape (n,)."""
+        """Return the choice of arms, changed where flows are held, excluded or pinned. All arrays have the
+        shape (n,).
+        """
         if self.policies:
             held = self._held[slots]
             choice = choice.but(held != 0, held, Cause.HELD)
@@ -103,14 +110,18 @@ class Governed(SlotArrays):
         return choice.but(pinned, records["want_arm"], Cause.OPERATOR)
 
     def causes(self, slots: Slots) -> Causes:
-        """The cause of each flow's arm, shape (n,). Where no policy decides alone, it is `Cause.NONE`."""
+        """`Cause.HELD` or `Cause.EXCLUDED` for flows whose arms a policy alone decides, and `Cause.NONE` for
+        all others, shape (n,).
+        """
         if not self.policies:
             return np.zeros(slots.shape, np.uint8)
         ruled = np.where(self._held[slots] != 0, Cause.HELD, Cause.NONE)
         return np.where(self._excluded[slots], Cause.EXCLUDED, ruled).astype(np.uint8)
 
     def free(self, slots: Slots) -> Bools | None:
-        """True for flows that no policy keeps out of experiments, shape (n,). None stands for all flows."""
+        """True for flows that may take part in experiments, shape (n,); None if all may. A flow may not if a
+        policy holds it, excludes it, or names its arms.
+        """
         return ~self._limited[slots] if self.policies else None
 
     def unruled(self, prefixes: Sequence[str]) -> Bools:
@@ -120,13 +131,15 @@ class Governed(SlotArrays):
         return np.array([self.policies.start_of(prefix) is None for prefix in prefixes], np.bool_)
 
     def starts(self, learned: Mapping[str, int]) -> dict[str, int]:
-        """The arm on which new flows start, by prefix. A policy's arm goes before the arm in `learned`; 0
-        stands for no arm.
+        """The id of the arm on which new flows to each prefix start; 0 if there is none. A policy's arm takes
+        precedence over the arm in `learned`.
         """
         return {prefix: self._start(prefix, arm) for prefix, arm in learned.items()}
 
     def own_starts(self) -> dict[str, int]:
-        """The arm on which a policy starts new flows, by prefix. A learned arm cannot start a flow."""
+        """The id of the arm on which policies start new flows, by prefix. Learned arms are left out, because
+        no flow can start on one.
+        """
         found = {prefix: self._ids[arm] for prefix, arm in self.policies.starts().items()}
         for policy in self.policies.entries:
             if policy.exclude and policy.for_whole_prefix:

@@ -35,8 +35,8 @@ class Histogram:
 
 
 class ArmHistograms:
-    """A histogram for each arm. `counts` has the shape (ARMS_MAX + 1, bounds + 1), and `sums` the shape
-    (ARMS_MAX + 1,).
+    """A histogram for each arm, by id. `counts` has the shape (ARMS_MAX + 1, bounds + 1), and `sums` the
+    shape (ARMS_MAX + 1,).
     """
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -52,14 +52,18 @@ class ArmHistograms:
 
 
 class Distributions:
-    """Histograms by arm of the flows that move data. Each such flow counts once a second."""
+    """Histograms by arm of the RTT in seconds and the goodput in bytes/s. Each flow that moves data counts
+    once a second.
+    """
 
     def __init__(self) -> None:
         self.rtt_s = ArmHistograms(RTT_S)
         self.goodput_Bps = ArmHistograms(GOODPUT_BPS)
 
     def look(self, table: FlowTable) -> None:
-        """Count every flow that has moved data since the flow table's last mark."""
+        """Count every flow that moved data between the last two marks of the flow table. Call this after each
+        mark.
+        """
         slots = np.array(table.slots(), np.int64)
         slots = slots[table.goodput_Bps[slots] > 0]
         arms = table.record["arm"][slots].astype(np.intp)

@@ -57,7 +57,9 @@ class Totals:
 
 
 class History(SlotArrays):
-    """Rings of points. A point has the same place in every flow's ring."""
+    """The last `POINTS` points of each flow, in rings. The points of one time lie at the same place in all
+    rings.
+    """
 
     _goodput_Bps = column(np.float32, POINTS)  # noqa: N815
     _srtt_us = column(np.float32, POINTS)

@@ -21,7 +21,7 @@ from ltp_switcher.slots import SlotArrays, column
 
 SWITCHES_KEPT: Final = 5
 _ADVISED: Final = np.uint8(1 << 7)
-"""A bit that marks an arm as advised only. The ids of arms are smaller."""
+"""A bit that marks an arm as only advised. The ids of arms are smaller."""
 
 
 _SENTENCES: Final = {
@@ -58,7 +58,9 @@ _SWITCH: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch of a flow, or advice to switch, at `time_ns` (CLOCK_MONOTONIC)."""
+    """One switch of a flow, or advice to switch, at `time_ns` (CLOCK_MONOTONIC). `before` and `after` are
+    names of arms, and `carried_out` is false for advice.
+    """
 
     time_ns: int
     before: str | None
@@ -70,7 +72,8 @@ class Switch:
 
 
 class Journal(SlotArrays):
-    """The last `SWITCHES_KEPT` switches of every flow. Each switch also becomes an event in `events`.
+    """The last `SWITCHES_KEPT` switches of every flow. Each switch also becomes an event in `events`. Advice,
+    which the daemon gives in mode advise, counts as a switch that is not carried out.
 
     `names` has the arms' names by id.
     """
@@ -104,8 +107,8 @@ class Journal(SlotArrays):
         self._cause[slots] = causes
 
     def agreed(self, slots: Slots) -> None:
-        """Record that flows run the arms that are advised for them. After that, other advice counts as new
-        again.
+        """Record that flows run the arms that are advised for them. After that, any advice to switch counts
+        as new.
         """
         self._last[slots] = 0
 
@@ -119,9 +122,11 @@ class Journal(SlotArrays):
         *,
         carried_out: bool,
     ) -> Indices:
-        """Note decisions for arms, after `caused`. Returns the indices of the new decisions, shape (m ≤ n,).
+        """Note the decisions of a step; call `caused` first. Returns the indices of the new decisions, shape
+        (m,).
 
-        `differs` is true where the flow runs another arm than the decided one, shape (n,).
+        `differs` is true where the flow has another arm than the decided one. Such a decision is new if it
+        does not repeat the flow's last switch. All arrays that go in have the shape (n,).
         """
         arms = choice.arms
         wanted = arms if carried_out else arms | _ADVISED
@@ -143,7 +148,9 @@ class Journal(SlotArrays):
         return new
 
     def note(self, table: FlowTable, slot: int, after: int, cause: Cause, code: int = 0) -> None:
-        """Note a switch that no step decided, unless the flow ran the arm already."""
+        """Note a switch that no step decided, such as a fallback. If the flow ran the arm already, only the
+        cause and its code are noted.
+        """
         before = int(self._runs[slot])
         self._cause[slot], self._code[slot] = cause, code
         if before == after:
@@ -156,8 +163,8 @@ class Journal(SlotArrays):
     def look(self, table: FlowTable) -> None:
         """Note arms that neither the daemon nor the module's watchdog chose. Call this about once a second.
 
-        The flow table's record may be older than the last command. So an arm counts only when it is seen
-        twice.
+        The flow table's record may be older than the last command. So an arm counts only when two calls in a
+        row have seen it.
         """
         slots = np.array(table.slots(), np.int64)
         arms, wanted = table.record["arm"][slots], table.record["want_arm"][slots]
@@ -177,7 +184,9 @@ class Journal(SlotArrays):
         return [self._switch(self._ring[slot, place]) for place in places]
 
     def advised(self, slot: int) -> str | None:
-        """The arm that is advised for an open flow that runs another one; None if there is no such advice."""
+        """The name of the arm that the daemon advises for an open flow; None if there is no advice, or if the
+        flow runs the arm.
+        """
         last = int(self._last[slot])
         return self._names.get(last & ~int(_ADVISED)) if last & int(_ADVISED) else None
 
@@ -186,7 +195,7 @@ class Journal(SlotArrays):
         return Cause(int(self._cause[slot]))
 
     def reason(self, slot: int) -> str:
-        """The reason in words for the arm that an open flow runs or should run."""
+        """The reason, in words, for the arm that an open flow runs or is advised to run."""
         cause, code, value = self.cause(slot), int(self._code[slot]), np.nan
         if cause == Cause.POLICY:
             why = self._chooser.reason(np.array([slot]))

@@ -15,15 +15,16 @@ from ltp_switcher.errors import DatapathError
 
 
 class OutcomeSource(Protocol):
-    """The kernel's side of outcomes; see `Datapath`."""
+    """The part of the module's client that returns outcomes of flows; see `Datapath`."""
 
     def outcomes(self) -> OutcomeBatch:
-        """Take the outcomes that have come since the last call."""
+        """Return the outcomes that have come since the last call."""
         ...
 
 
 class Outcomes:
-    """The outcomes of flows, including flows that lived and died between two steps.
+    """The outcomes of flows, including flows that lived and died between two steps. The module sends an
+    outcome, the sums over a flow's life so far, every ten seconds and at the flow's end.
 
     Args:
         source: the session with the module that asks for outcomes.
@@ -48,7 +49,9 @@ class Outcomes:
         self.dropped = 0
         """Number of outcomes for which the module had no room."""
         self.grouped: Callable[[OutcomeRows], OutcomeRows] = lambda rows: rows
-        """A function that puts rows into the groups of an experiment before they are logged."""
+        """A function that writes into rows the group of the experiment to which each flow belongs, before the
+        rows are logged.
+        """
 
     @property
     def unlogged(self) -> int:

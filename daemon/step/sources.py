@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's side of a step, as the engine needs it."""
+"""The parts of the kernel module's client that a step needs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from ltp_switcher.daemon.datapath import (
 
 
 class StepSource(Protocol):
-    """The kernel module as a step sees it; see `Datapath`."""
+    """The part of the kernel module's client that a step uses; see `Datapath`."""
 
     def close_step(self) -> RecordArray:
-        """The aggregates of the flows since the last call."""
+        """End the step of every flow that had an ACK or a switch of arms since the last call. Returns one
+        record of measurements for each such flow, shape (n,).
+        """
         ...
 
     def select(self, commands: CommandArray) -> SelectResult:
-        """Send commands that select arms for flows."""
+        """Send commands that give flows arms."""
         ...
 
     def control(self, controls: ControlArray) -> ControlResult:
-        """Send parameters of learned arms."""
+        """Send the actions of learned arms to the flows that run them."""
         ...
 
     def pin(self, cookie: int, arm: int) -> None:
@@ -42,7 +44,7 @@ class StepSource(Protocol):
         ...
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """All flows. A flow whose cookie is in `known` is taken from there."""
+        """All flows. If `known` returns a flow for a cookie, this flow is in the list as it is."""
         ...
 
     def flow(self, cookie: int) -> FlowInfo:

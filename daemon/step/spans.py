@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions as spans of a flow's time, and the log of their probabilities and outcomes.
 
-A decision lasts until the policy wants another arm, the flow ends, or `SPAN_S` is over. Then the next
-decision begins. Experiments and exploration are applied here: they change arms between the policy and the
-kernel.
+A decision lasts until another arm is wanted, the flow ends, or `SPAN_S` is over. Then the next decision
+begins. Experiments and exploration are applied here: they change arms between the policy and the kernel.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ltp_switcher.slots import SlotArrays, column
 SPAN_S: Final = 10.0
 """Longest time of one decision, in seconds."""
 _KINDS: Final = np.full(len(Cause), Kind.CHOSEN, np.uint8)
-"""The row's kind by the cause of a decision, before exploration."""
+"""The row's kind by the number of the decision's cause, before exploration."""
 _KINDS[[Cause.OPERATOR, Cause.HELD, Cause.EXCLUDED]] = Kind.OPERATOR
 _KINDS[Cause.TEAM_SELECTION] = Kind.PULL
 _KINDS[Cause.EXPERIMENT] = Kind.BASELINE
@@ -40,14 +39,17 @@ _TOTALS: Final = ("total_acked_bytes", "total_delivered", "total_lost", "total_r
 
 
 class Spans(SlotArrays):
-    """The decision in force for each flow.
+    """The decision in force for each flow. A decision gives a flow an arm until another arm is wanted, the
+    flow ends, or `SPAN_S` is over.
+
+    An experiment keeps some flows on a baseline arm. Exploration gives some decisions an arm at random.
 
     Args:
         writer: the log.
         trial: the experiment.
         explore: probability that a decision takes a random arm of the pool, 0 to 1.
         pool: ids of the arms among which exploration draws.
-        model: version of the policy.
+        model: number of the policy and its settings, from `model_version`.
         zeta: weight of loss in the reward, Mutant Eq. 1.
         kappa: weight of throughput in the reward, Mutant Eq. 1.
         seed: seed of the exploration.
@@ -61,11 +63,11 @@ class Spans(SlotArrays):
     _wanted = column(np.uint8)
     """The arm that the policy and the experiment wanted, before exploration."""
     _kind = column(np.uint8)
-    """The `Kind` of the one who wanted the arm."""
+    """The `Kind` of the source from which the arm came."""
     _explored = column(np.uint8)
     """The arm that exploration drew; 0 if it drew none."""
     _row = column(ROW_DTYPE)
-    """Row of the decision, as far as it is known at the beginning."""
+    """Row of the decision, as far as the row is known at the beginning."""
     _held_back = column(np.bool_)
     _unit = column(np.uint64)
     """Number of the prefix, for the lots of a rollout."""
@@ -107,12 +109,12 @@ class Spans(SlotArrays):
         self._paused = False
         self._active = False
         self._since_s = time.time()
-        """Unix time since which the experiment is what it is."""
+        """Unix time since which the present experiment has been in force."""
         self._starts_held: dict[str, bool] = {}
-        """Whether the flows that start to a prefix stay on the baseline, in this time block of a rollout."""
+        """Whether new flows to a prefix start on the baseline arm, in this time block of a rollout."""
         self.heard: Callable[[Rows, UInt64s], object] = lambda rows, units: None
-        """A function that is told of each decision that ended under a rollout, and of the number of its
-        prefix.
+        """A function that is called with the decisions that ended under a rollout, and with the numbers of
+        their prefixes.
         """
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
@@ -126,19 +128,20 @@ class Spans(SlotArrays):
             self._held_back[slots] = self.trial.holds(self._unit[slots], self._block)
 
     def set_trial(self, trial: Trial) -> None:
-        """Take another experiment. All decisions begin anew."""
+        """Put another experiment in force. All decisions begin anew."""
         self.trial, self._since_s = trial, time.time()
         self._begin_anew(trial.block(self._since_s))
 
     def grouped(
         self, rows: OutcomeRows, unruled: Callable[[Sequence[str]], Bools], *, active: bool
     ) -> OutcomeRows:
-        """Put outcomes into the groups of the experiment, by the births of their flows.
+        """Write into the outcomes of flows the group and the time block of the experiment in which each flow
+        was born.
 
         A flow is in no group if its application names the arm, or if a policy covers its prefix.
 
         Args:
-            rows: changed in place, shape (n,).
+            rows: outcomes, changed in place, shape (n,).
             unruled: a function that is true for prefixes of this network namespace that no policy covers.
             active: whether decisions are carried out.
         """
@@ -156,8 +159,8 @@ class Spans(SlotArrays):
         return rows
 
     def starts(self, learned: dict[str, int]) -> dict[str, int]:
-        """The arms on which new flows begin, by prefix. A prefix that the experiment keeps on the baseline
-        gets none.
+        """The arms on which new flows begin, by prefix. The arm is 0 for a prefix that the experiment keeps
+        on the baseline arm.
         """
         if self.trial.design == "none":
             return learned
@@ -181,7 +184,8 @@ class Spans(SlotArrays):
         *,
         active: bool,
     ) -> Choice:
-        """The choice for n flows after experiment and exploration. All arrays have the shape (n,).
+        """Return the choice of arms for n flows after experiment and exploration. All arrays have the shape
+        (n,).
 
         `choice` comes from the policy, team selection and the operator. `free` is true for flows for which no
         operator's policy decides; None stands for all flows. `active` tells whether decisions are carried
@@ -233,21 +237,21 @@ class Spans(SlotArrays):
         self._due[slots[elsewhere | (elapsed_s >= SPAN_S)]] = True
 
     def end(self, table: FlowTable, slot: int, record: RecordArray) -> None:
-        """Log the last decision of a flow that has ended with these totals, shape (1,). Call this while the
-        slot still belongs to the flow.
+        """Log the last decision of a flow that has ended. `record`, shape (1,), has the totals of its life.
+        Call this while the slot still belongs to the flow.
         """
         if slot < self.capacity and self._open[slot]:
             table.record[slot] = record[0]
             self._finish(table, np.array([slot]), time.monotonic_ns(), ended=True)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that have ended. Decisions that are not logged yet are lost, because the slots may
-        hold other flows already.
+        """Forget flows that have ended. Their decisions are lost unless `end` has logged them, because the
+        slots may belong to other flows already.
         """
         self._open[slots] = False
 
     def finish(self, table: FlowTable) -> None:
-        """Log the decisions in force of flows for which the daemon no longer decides."""
+        """Log all decisions in force. Call this when the daemon no longer decides."""
         slots = np.flatnonzero(self._open)
         if slots.size:
             self._finish(table, slots, time.monotonic_ns())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module's table of starting arms, kept in step with the chooser's knowledge of destinations.
+"""The module's table of starting arms, and the entries that the daemon writes into it.
 
 Most connections end before any daemon can act. So the arm of a prefix goes into the kernel, and a new flow
 begins on this arm.
@@ -25,22 +25,22 @@ log = logging.getLogger(__name__)
 
 
 class StartTable(Protocol):
-    """The kernel's table of starting arms; see `Datapath`."""
+    """The part of the module's client for the table of starting arms; see `Datapath`."""
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
-        """Put prefixes into the table. Arm 0 takes a prefix out."""
+        """Write entries, `START_DTYPE`, shape (n,). An entry with arm 0 takes its prefix out of the table."""
         ...
 
     def starts(self) -> npt.NDArray[np.void]:
-        """The entries that the module's table has now."""
+        """The present entries of the table, `START_DTYPE`, shape (n,)."""
         ...
 
 
 class StartingArms:
-    """Writes the arms of prefixes into the module's table.
+    """Writes the arms on which flows to prefixes begin into the module's table.
 
-    No flow starts on a learned arm because of a chooser: such a prefix is taken out of the table. Prefixes of
-    other network namespaces are left out, because each namespace has a table of its own.
+    The chooser starts no flow on a learned arm: a prefix with such an arm is taken out of the table. Prefixes
+    of other network namespaces are left out, because each namespace has a table of its own.
 
     Args:
         table: the module.
@@ -53,8 +53,8 @@ class StartingArms:
         self._refused = False
 
     def write(self, arms: Mapping[str, int], lifetime_s: float | None = None) -> None:
-        """Write these arms by prefix. Without `lifetime_s` the arms count as long as arms from
-        the chooser.
+        """Write these ids of arms, by prefix. The arms count for `lifetime_s` seconds; without it, as long as
+        arms from the chooser.
         """
         wanted = {prefix: 0 if arm in LEARNED else arm for prefix, arm in arms.items() if "@" not in prefix}
         self.put(entries(wanted, lifetime_s or self._lifetime_s))
@@ -75,7 +75,9 @@ class StartingArms:
             self._refused = True
 
     def forget_lots(self) -> None:
-        """Take out the entries with a generation, which an earlier daemon wrote to learn from visits."""
+        """Take out the entries from which visits (groups of flows) draw arms, as an earlier run of the daemon
+        wrote them. Such an entry has a generation other than 0.
+        """
         told = self._table.starts()
         gone = told[told["generation"] != 0].copy()
         gone["choice"] = np.zeros((), gone.dtype["choice"].base)
@@ -83,8 +85,8 @@ class StartingArms:
 
 
 def entries(arms: Mapping[str, int], lifetime_s: float) -> npt.NDArray[np.void]:
-    """Make an entry, `START_DTYPE`, for each of n arms by prefix, shape (n,). A prefix is a text such as
-    192.0.2.0/24.
+    """Make an entry, `START_DTYPE`, for the arm of each prefix, shape (n,). A prefix is a text such as
+    192.0.2.0/24, and its arm an id.
     """
     made = np.zeros(len(arms), START_DTYPE)
     for entry, (prefix, arm) in zip(made, arms.items(), strict=True):

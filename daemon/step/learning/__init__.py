@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning from flow to flow on a running server; `choose.visits` holds the pure functions."""
+"""Learning from one flow to the next on a running server. `choose.visits` has the pure functions for this."""

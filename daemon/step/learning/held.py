@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flows that stay on the arm that their visit drew.
 
-A visit is a group of flows to a prefix that began near each other. The flows of a visit share one lot: an
-arm, or the decision's own choice.
+A visit is a group of flows to a prefix that began near each other. The flows of a visit share one lot, drawn
+at random. The lot is an arm on which they stay, or the decision: then the daemon chooses their arms in every
+step, as it does for flows without a lot.
 """
 
 from __future__ import annotations
@@ -20,17 +21,22 @@ from ltp_switcher.daemon.gain import value
 from ltp_switcher.slots import SlotArrays, column
 
 ABORT: Final = math.log(4.0)
-"""Distance in log value. A flow leaves its lot when its value is below the incumbent's expected value by more
-than this: when it earns less than a quarter of the expected reward.
+"""Distance between values, which are logarithms of rewards. A flow leaves the arm that its visit drew when
+its value is further than this below the expected one: when it earns less than a quarter of the expected
+reward.
 """
 _SUMS: Final = ("acked_bytes", "busy_us", "receiver_us", "delivered", "lost", "rtt_us_sum", "rtt_samples")
 
 
 class Lot(NamedTuple):
-    """The lot that a flow's visit drew."""
+    """The lot that a flow's visit drew, with the probability `chance`. A visit is a group of flows to a
+    prefix that began near each other.
+    """
 
     arm: int
-    """Id of the arm; 0 stands for the decision's own choice."""
+    """Id of the arm on which the visit's flows stay; 0 means that the daemon chooses their arms in every
+    step.
+    """
     chance: float
     visit: int
     """Number of the visit; 0 if the module has not reported the number yet."""
@@ -39,21 +45,25 @@ class Lot(NamedTuple):
 
 
 class HeldFlows(SlotArrays):
-    """The lot of each flow's visit, and whether the flow stays on the lot's arm."""
+    """The lot of each flow's visit, and whether the flow stays on the lot's arm.
+
+    A visit is a group of flows to a prefix that began near each other. It draws a lot: an arm, or 0 for the
+    decision, by which the daemon chooses the flows' arms in every step.
+    """
 
     drawn = column(np.bool_)
     """Whether the flow's visit drew a lot."""
     lot = column(np.uint8)
-    """The arm that the visit drew; 0 stands for the decision's own choice."""
+    """Id of the arm that the visit drew; 0 stands for the decision."""
     arm = column(np.uint8)
-    """The arm on which the flow stays; 0 if the decision chooses its arm."""
+    """Id of the arm on which the flow stays; 0 if the decision chooses the flow's arm."""
     chance = column(np.float64)
     foreign = column(np.bool_)
-    """Whether somebody other than the lot and the decision gave the flow an arm at some time. Such a flow
-    tells nothing about lots.
+    """Whether the flow ever got an arm from another source than its lot and the decision, such as an
+    operator. Such a flow teaches nothing about lots.
     """
     _told = column(OUTCOME_DTYPE)
-    """The latest outcome."""
+    """The flow's latest outcome."""
 
     def open(self, slots: Slots, drawn: Bools, lots: ArmIds, chances: Floats) -> None:
         """Take in new flows and the lots of their visits. All arrays have the shape (n,)."""
@@ -66,19 +76,21 @@ class HeldFlows(SlotArrays):
         self.reset(slots)
 
     def held(self, slots: Slots) -> ArmIds:
-        """The arms on which flows stay, shape (n,); 0 where the decision chooses."""
+        """The ids of the arms on which flows stay, shape (n,); 0 where the decision chooses."""
         self.grow(int(slots.max(initial=-1)) + 1)
         return self.arm[slots]
 
     def step(self, slots: Slots, choice: Choice) -> Choice:
-        """The choice, changed where flows stay on the arms that their visits drew. All arrays have the shape
-        (n,).
+        """Return the choice of arms, changed where flows stay on the arms that their visits drew. All arrays
+        have the shape (n,).
         """
         held = self.held(slots)
         return choice.but(held != 0, held, Cause.VISIT) if held.any() else choice
 
     def since(self, slots: Slots, outcomes: OutcomeArray) -> OutcomeArray:
-        """The outcomes of the time since the flows' previous reports, shape (n,). Slots are distinct."""
+        """Turn outcomes, which count from each flow's start, into outcomes of the time since the flow's
+        previous report. Shape (n,). No slot appears twice.
+        """
         made, before = outcomes.copy(), self._told[slots]
         for name in _SUMS:
             made[name] -= np.minimum(before[name], made[name])
@@ -103,7 +115,7 @@ def starved(outcomes: OutcomeArray, expected: Floats) -> Bools:
 
     Args:
         outcomes: outcomes of a part of the flows' time, shape (n,).
-        expected: expected values, as logarithms, shape (n,); NaN where there is none.
+        expected: logarithms of the expected rewards, shape (n,); NaN where nothing is expected.
     """
     raw = value.raw_values(outcomes)
     nothing = (outcomes["acked_bytes"] <= 1) & (outcomes["busy_us"] > 0)

@@ -25,7 +25,9 @@ one.
 
 
 class Watched:
-    """Counts the visits to hosts that have no knowledge of their own yet."""
+    """Counts the visits to hosts that have no knowledge of their own yet. A visit is a group of flows that
+    began near each other on one arm.
+    """
 
     def __init__(self, most: int = WATCHED_MAX) -> None:
         self._most = most
@@ -36,10 +38,10 @@ class Watched:
         return len(self._visits)
 
     def count(self, hosts: Places, visits: Ints) -> Ints:
-        """Count the visits of flows. Returns the indices of flows whose hosts have had enough visits, each
-        host once.
+        """Count the visits of flows. Returns the indices of flows to hosts that have had `ENOUGH` visits, one
+        flow for each host.
 
-        A visit counts once if the reports of its flows follow each other without a report of another visit.
+        A visit counts once if no other visit to the host reports between its own reports.
 
         Args:
             hosts: host of each flow, shape (n,).

@@ -4,10 +4,10 @@ table.
 
 A visit is a group of flows to a prefix that began near each other on one arm. Once a second the outcomes of
 flows become visits (`tally`), and visits that have ended teach the learner (`choose.visits.learner`). Then a
-tenth of the known prefixes gets a plan: an incumbent and, mostly, a trial. The plan is an entry of the table
-(`lots`), and the module draws one of the two for each visit. If the drawn lot is an arm, the visit's flows
-stay on this arm (`held`). If the lot is the decision's own choice, the decision treats the flows like any
-others.
+tenth of the known prefixes gets a plan. It has an incumbent, the arm that seems best, and mostly a trial, an
+arm to test. The plan is an entry of the table (`lots`), and the module draws one of the two for each visit.
+If the drawn lot is an arm, the visit's flows stay on this arm (`held`). If the lot is the decision's own
+choice, the decision treats the flows like any others.
 """
 
 from __future__ import annotations
@@ -41,33 +41,37 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PLAN_TURNS: Final = 10
-"""Number of seconds in which every prefix gets one plan. Each second a part of the prefixes gets theirs."""
+"""Number of seconds in which every known prefix gets one new plan. Each second is the turn of another part of
+the prefixes.
+"""
 SMALLER: Final = 0.99
-"""Factor by which a prefix's largest visit shrinks with each visit that is smaller."""
+"""Factor on the remembered size of a prefix's largest visit, in flows, each time that new visits to the
+prefix have been observed.
+"""
 LIFETIME_S: Final = 3600
-"""Time without traffic after which a prefix loses its entry, in seconds."""
+"""Time without traffic after which a prefix loses its entry in the module's table, in seconds."""
 PATHS_MAX: Final = 256
-"""Largest number of open flows whose paths' numbers are taken in at a time. All flows get their turns."""
+"""Largest number of open flows that tell the learner about their paths at a time. The flows take turns."""
 NEWS_MAX: Final = 4096
-"""Largest number of prefixes whose starting arm from the chooser is kept before a flow to the prefix has
-ended.
+"""Largest number of prefixes unknown to the learner for which it keeps the chooser's starting arm. A prefix
+becomes known with its first outcome.
 """
 FORMAT: Final = 1
 _COUNTED: Final = np.isin(np.arange(256), (StartCause.DEFAULT, StartCause.TABLE))
-"""True for causes of a flow's first arm that leave the flow to the learner."""
+"""True for causes of a flow's first arm after which the flow teaches the learner, by the causes' numbers."""
 _FOREIGN: Final = ~np.isin(np.arange(256), (Cause.NONE, Cause.POLICY, Cause.VISIT))
-"""True for causes after which a flow tells nothing about the arms of visits."""
+"""True for causes after which a flow teaches nothing about the arms of visits, by the causes' numbers."""
 
 Free = Callable[[Sequence[str]], Bools]
-"""A function of prefixes, shape (n,). The result is true where neither an operator nor an experiment gives
+"""A function of n prefixes. Its result, shape (n,), is true where neither an operator nor an experiment gives
 the prefix's flows their arms.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of an arm on a prefix, from the prefix's visits. It is the log of the ratio of the arm's
-    reward to the reward of the decision's own choice.
+    """The effect of an arm on a prefix, with a lower and an upper bound. It is the log of the ratio of the
+    arm's reward to the reward of the decision's own choice, and comes from the prefix's visits.
     """
 
     arm: int
@@ -78,7 +82,10 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class PrefixState:
-    """The knowledge of a prefix, and its plan. Arm 0 stands for the decision's own choice."""
+    """The knowledge of a prefix, and its plan. A visit (a group of flows that began near each other) draws
+    one of two arms: the incumbent, which seems best, or the trial. Arm 0 stands for the decision's own
+    choice.
+    """
 
     prefix: str
     incumbent: int
@@ -88,12 +95,12 @@ class PrefixState:
     visits: int
     flows: float
     spent: float
-    """Cost of the trials so far. The unit is the reward of one flow."""
+    """Reward that the trials have cost so far. The unit is the reward of one flow."""
     path_changes: int
-    """Number of changes of the path that visits have shown since the daemon's start."""
+    """Number of times since the daemon's start that visits have shown a change of the path."""
     surprises: int
-    """Number of times since the daemon's start that the prefix's exploration has opened because the
-    decision's arm starved.
+    """Number of times since the daemon's start that the prefix was explored anew because a flow starved on
+    the arm that the decision chose.
     """
     ruled: bool
     """Whether an operator or an experiment gives the prefix's flows their arms."""
@@ -117,7 +124,7 @@ class _Plans(SlotArrays):
     lots = column(np.uint8, 2)
     """The incumbent and the trial: an arm each, or `DECISION`."""
     starts = column(np.uint8, 2)
-    """The arms on which their flows begin; 0 where there is no such lot."""
+    """The arms on which the flows of the two lots begin; 0 where there is no such lot."""
     chance = column(np.float64)
     """Chance of the trial."""
     start = column(np.uint8)
@@ -132,21 +139,28 @@ class _Plans(SlotArrays):
     path_changes = column(np.int64)
     """Changes of the path that its visits have shown."""
     surprises = column(np.int64)
-    """How often a starving arm of the decision has opened its exploration."""
+    """Number of times that the prefix was explored anew because a flow starved on the arm that the decision
+    chose.
+    """
     due = column(np.bool_)
-    """Whether the next look plans, whatever its turn."""
+    """Whether the next call of `plan` plans for the prefix, even if it is not the prefix's turn."""
     lesson = column(np.int64)
-    """Number of the latest lesson of the prefix, its first flow among them; see `LiveLearner.lessons`."""
+    """Number of the prefix's latest lesson. Its first flow counts as a lesson, too."""
 
 
 class LiveLearner:
     """Learning from flow to flow on a running server.
 
+    A visit is a group of flows to a prefix that began near each other on one arm. The plan of a prefix has
+    two lots: the incumbent, which seems best, and mostly a trial. A lot is an arm or the decision's own
+    choice. The plan goes into the module's table of starting arms as an entry, from which each visit draws
+    its lot.
+
     Args:
         arms: ids of the arms that visits may draw beside the decision's own choice.
         default_arm: id of the module's arm for new flows.
         starts: the module's table of starting arms.
-        start_lasts_s: time for which a starting arm from the chooser counts.
+        start_lasts_s: time for which a starting arm from the chooser counts, in seconds.
     """
 
     def __init__(
@@ -172,18 +186,18 @@ class LiveLearner:
         self._turn = 0
         self._generation = 0
         self.lesson = 0
-        """Number of the latest lesson of all prefixes."""
+        """Number of the latest lesson. Each time that visits teach something about a prefix is a lesson."""
         self.visits = 0
         """Number of visits that were observed since the daemon's start."""
         self.trials = 0
         """Number of observed visits that drew a trial."""
         self.aborted = 0
-        """Number of flows that left their lot because they starved."""
+        """Number of flows that left the arms that their visits drew, because they starved."""
         self.path_changes = 0
         """Number of path changes that visits have shown since the daemon's start."""
         self.surprises = 0
-        """How often a starving arm of the decision has opened a prefix's exploration since the daemon's
-        start.
+        """Number of times since the daemon's start that a prefix was explored anew because a flow starved on
+        the arm that the decision chose.
         """
 
     # Flows
@@ -208,8 +222,8 @@ class LiveLearner:
         self.held.open(slots, drawn, lot, chance)
 
     def end(self, slot: int, cookie: int) -> None:
-        """Record that a flow has ended, and that its last outcome will come. Call this while the slot still
-        belongs to the flow.
+        """Record that a flow has ended, before its last outcome comes. Call this while the slot still belongs
+        to the flow.
         """
         if slot < self.held.capacity and self.held.foreign[slot]:
             self._spoiled[0].add(cookie)
@@ -219,8 +233,8 @@ class LiveLearner:
         self.held.close(slots)
 
     def caused(self, slots: Slots, causes: Causes) -> None:
-        """Remember the causes of flows' arms, shape (n,). Time on an arm that others chose tells nothing
-        about the arms of lots.
+        """Remember who chose the arms of flows, shape (n,). A flow that got an arm from neither its lot nor
+        the decision teaches nothing about lots.
         """
         foreign = _FOREIGN[causes]
         if foreign.any():
@@ -228,11 +242,13 @@ class LiveLearner:
             self.held.foreign[slots[foreign]] = True
 
     def step(self, slots: Slots, choice: Choice) -> Choice:
-        """The choice, changed where flows stay on the arms that their visits drew."""
+        """Return the choice of arms, changed where flows stay on the arms that their visits drew."""
         return self.held.step(slots, choice)
 
     def given(self, slots: Slots, others: ArmIds | None) -> ArmIds | None:
-        """The arms that flows run for visits or for `others`, shape (n,); None if there are none."""
+        """The arms that the chooser did not choose: the arm on which a flow stays for its visit or, if there
+        is none, the arm in `others`. Shape (n,), or None if there are none.
+        """
         held = self.held.held(slots)
         if not held.any():
             return others
@@ -262,8 +278,8 @@ class LiveLearner:
         self._observe(visits, lots.incumbents(generations))
 
     def walk(self, table: FlowTable, path: Callable[[Slots], Told | None]) -> None:
-        """Take in the numbers that describe the paths of open flows. `path` returns them by slot, like
-        `Chooser.path`.
+        """Take in measurements of the paths of open flows. `path` returns them for the flows in some slots,
+        as `Chooser.path` does.
         """
         slots = np.array(table.slots(), np.int64)
         if not slots.size:
@@ -278,9 +294,10 @@ class LiveLearner:
         self.learner.tell_paths(numbers[known], told.value[known])
 
     def surprised(self, table: FlowTable, starved: Callable[[Slots], Bools | None], now_s: float) -> None:
-        """Open the exploration of prefixes where the decision's arms have starved; see `Chooser.starved`.
+        """Explore prefixes anew whose flows starved on the arms that the decision chose. `starved` tells
+        which flows did, as `Chooser.starved` does.
 
-        Only open flows that the decision has controlled from their beginning count here.
+        Only open flows count that have had all their arms from the decision or their lots.
         """
         slots = np.array(table.slots(), np.int64)
         told = starved(slots) if slots.size else None
@@ -295,7 +312,7 @@ class LiveLearner:
         self._plans.due[opened] = True
 
     def plan(self, free: Free, now_s: float) -> None:
-        """Plan for some of the prefixes, and write their plans into the module's table."""
+        """Make new plans for the prefixes whose turn it is, and write the plans into the module's table."""
         self._turn += 1
         self._generation = int(now_s)
         numbers, plans = self.prefixes.numbers(), self._plans
@@ -314,8 +331,8 @@ class LiveLearner:
             self._write(numbers, now_s)
 
     def starts(self, news: Mapping[str, int], now_s: float) -> dict[str, int]:
-        """Take in the arms on which the chooser wants flows to begin. Returns the arms of the prefixes that
-        have no entry with lots.
+        """Take in the arms on which the chooser wants flows to begin, by prefix. Returns the arms of the
+        prefixes that have no entry of the learner in the table.
         """
         rest, until_s = {}, now_s + self._start_lasts_s
         for prefix, arm in news.items():
@@ -334,7 +351,9 @@ class LiveLearner:
         return rest
 
     def release(self, free: Free) -> None:
-        """Take out the table's entries of prefixes that an operator or an experiment now controls."""
+        """Take prefixes out of the module's table whose flows now get their arms from an operator or an
+        experiment.
+        """
         numbers = self.prefixes.numbers()
         numbers = numbers[self._plans.written[numbers]]
         if numbers.size:
@@ -343,15 +362,15 @@ class LiveLearner:
             self._starts.put(_absent(self._take_out(numbers[gone])))
 
     def close_table(self) -> None:
-        """Take all entries with lots out of the table."""
+        """Take all of the learner's entries out of the module's table."""
         numbers = self.prefixes.numbers()
         self._starts.put(_absent(self._take_out(numbers)))
 
     # Other hosts
 
     def lessons(self, since: int, now_s: float) -> tuple[Ints, Effects]:
-        """The prefixes with traffic that have learned since the lesson `since`, shape (n,), and their
-        effects, shape (n, arms).
+        """The numbers of the prefixes with traffic that have learned since the lesson `since`, shape (n,),
+        and the effects of the arms on them, shape (n, arms).
 
         The effects come from the prefixes' own visits alone, so that no server gets its own knowledge back
         from others. Single hosts below the prefixes are left out.
@@ -364,11 +383,12 @@ class LiveLearner:
         return numbers, self.learner.posteriors.known(numbers, now_s)
 
     def tell(self, keys: np.ndarray, effects: Effects, hosts: Ints, now_s: float) -> int:
-        """Take over the knowledge of other servers about prefixes. At the next look, plan for these prefixes.
+        """Take over the knowledge of other servers about prefixes. The next call of `plan` makes plans for
+        these prefixes.
 
         Args:
             keys: the prefixes, `PREFIX_KEY`, shape (n,), each once.
-            effects: shape (n, arms). The variance is infinite for an unknown effect.
+            effects: effects of the arms, shape (n, arms). The variance is infinite for an unknown effect.
             hosts: for each prefix, the number of servers that know something about it, shape (n,).
             now_s: Unix time.
 
@@ -388,8 +408,8 @@ class LiveLearner:
         return int(np.count_nonzero(~room))
 
     def told(self, limit: int) -> Ints:
-        """At most `limit` prefixes about which other servers know something. The most recent report comes
-        first.
+        """The numbers of at most `limit` prefixes about which other servers know something. The prefix with
+        the most recent report comes first.
         """
         numbers, site = self.prefixes.numbers(), self.learner.site
         numbers = numbers[site.knows(numbers)]
@@ -405,7 +425,7 @@ class LiveLearner:
         return News(int(plans.path_changes[number]), int(plans.surprises[number]))
 
     def of(self, numbers: Ints, now_s: float) -> list[PrefixState]:
-        """The states of these prefixes, or of all."""
+        """The states of the prefixes with these numbers, in the same order. `now_s` is Unix time."""
         if not numbers.size:
             return []
         learner, plans = self.learner, self._plans
@@ -448,7 +468,9 @@ class LiveLearner:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> bool:
-        """Take over the result of `state`. Returns false if it has other arms. Raises `ArtifactError`."""
+        """Take over the result of `state`. Returns false, and changes nothing, if the state is about other
+        arms. Raises `ArtifactError` if the state is damaged or has another format.
+        """
         try:
             if int(arrays["format"]) != FORMAT:
                 raise ArtifactError(f"it has version {int(arrays['format'])}; this release reads {FORMAT}")
@@ -503,9 +525,7 @@ class LiveLearner:
         return number if host is None else host
 
     def place_of(self, table: FlowTable, slot: int) -> str:
-        """The prefix of an open flow as the daemon writes it, or the flow's host if the host has knowledge of
-        its own.
-        """
+        """The text of an open flow's prefix, or of its host if the host has knowledge of its own."""
         number = self._of_flow(table, slot)
         return table.prefix[slot] if number < 0 else self.prefixes.texts[number]
 
@@ -562,7 +582,9 @@ class LiveLearner:
             self._plans.lesson[visits.prefixes] = self.lesson
 
     def _abort(self, told: OutcomeArray, numbers: Ints, table: FlowTable, now_s: float) -> None:
-        """Let flows leave their lots that starve there, by what they tell while they last."""
+        """Let flows leave the arms that their visits drew if they starve there, as the outcomes of open flows
+        show.
+        """
         lasting = np.flatnonzero(told["ended"] == 0)
         slots = np.array([table.slot(cookie) for cookie in told["cookie"][lasting].tolist()], np.int64)
         # The latest of several outcomes of a flow counts, so that each slot appears once.
@@ -607,10 +629,10 @@ class LiveLearner:
         plans.chance[numbers], plans.written[numbers] = weights / lots.WEIGHTS, True
 
     def _starting(self, numbers: Ints, lot: ArmIds, now_s: float) -> ArmIds:
-        """The arms on which the flows of these lots begin, shape (n, 2), two different ones for a prefix.
+        """The arms on which the flows of these lots begin, shape (n, 2). The two arms of a prefix differ.
 
-        The decision's own flows begin where the chooser wants it or else on the default arm. Where that is
-        the other lot's arm they begin on another one, and the decision moves them at its first step.
+        Flows of the decision's lot begin on the arm that the chooser wants, or else on the default arm. If
+        this is the other lot's arm, they begin on a third arm, and the decision moves them at its first step.
         """
         plans, parents = self._plans, self.prefixes.parent[numbers]
         at = np.where(parents < 0, numbers, parents)
@@ -628,7 +650,9 @@ class LiveLearner:
         return found
 
     def _take_out(self, numbers: Ints) -> Places:
-        """Take the entries of prefixes and hosts from them. Returns those that had one of ours."""
+        """Mark the entries of these prefixes and hosts as removed. Returns the places that had an entry of
+        the learner.
+        """
         numbers = numbers[self._plans.written[numbers]]
         self._plans.written[numbers] = False
         self._plans.starts[numbers] = 0

@@ -2,10 +2,11 @@
 """Lots: the arms among which the visits of a prefix draw. They become entries of the module's table, and can
 be read from its entries again.
 
-A visit is a group of flows to a prefix that began near each other. A prefix has an incumbent and, mostly, a
-trial. Each of the two is an arm or the decision's own choice. The generation of an entry encodes both, and
-the trial has less than half of the weight. So the lot of a visit can be read from an outcome alone, even by a
-daemon that started later.
+A visit is a group of flows to a prefix that began near each other. A prefix has an incumbent, the arm that
+seems best, and mostly a trial, an arm to test. Each of the two is an arm or the decision's own choice. The
+module draws by the entry's weights, and reports with a flow's outcome the drawn weight and the entry's
+generation, a number. The generation encodes both lots, and the trial has less than half of the weight. So the
+lot of a visit can be read from an outcome alone, even by a daemon that started later.
 
 The two lots of an entry begin on different arms. So the first arm of a flow shows its lot, too.
 """
@@ -26,7 +27,9 @@ from ltp_switcher.daemon.step.learning.places import Places
 DECISION: Final = 0
 """The lot of the decision's own choice. Any other lot is the id of an arm."""
 WEIGHTS: Final = 65_535
-"""Sum of the weights of an entry."""
+"""Sum of the weights of an entry's two lots. A visit draws a lot with the probability of its weight over this
+sum.
+"""
 FIRST_WINDOW_PKTS: Final = 10
 """Window of a learned arm until its first control, in packets. It is the kernel's own window for a new flow
 (RFC 6928).
@@ -35,24 +38,30 @@ _BITS: Final = ARMS_MAX.bit_length()
 _MASK: Final = (1 << _BITS) - 1
 _NUMBERS: Final = 1 << (32 - 2 * _BITS)
 _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
-"""True for the ids of learned arms, by id."""
+"""True at the ids of learned arms, shape (256,)."""
 
 
 def generations(incumbent: ArmIds, trial: ArmIds, number: int) -> npt.NDArray[np.uint32]:
-    """The generations of entries, shape (n,), never 0. `number` is the plan's number; it may begin anew."""
+    """Encode the lots of prefixes, the incumbents and the trials, as generations of table entries, shape
+    (n,).
+
+    A generation is never 0. `number` tells the generations of different plans apart; it wraps around.
+    """
     made = 1 + number % (_NUMBERS - 1)
     named = incumbent.astype(np.uint32) | trial.astype(np.uint32) << _BITS
     return (named | np.uint32(made << 2 * _BITS)).astype(np.uint32)
 
 
 def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
-    """The incumbents that the generations of entries name, shape (n,); 0 stands for an entry without lots."""
+    """The incumbents that are encoded in generations, shape (n,); 0 if the incumbent is the decision's own
+    choice, or if the generation is 0.
+    """
     return (generation & _MASK).astype(np.uint8)
 
 
 def drawn(outcomes: OutcomeArray) -> ArmIds:
-    """The arms that the visits of flows drew, shape (n,). A flow without a lot has the
-    decision's own choice.
+    """The arms that the flows' visits drew, from the flows' outcomes, shape (n,); `DECISION` for the
+    decision's own choice, and for flows whose visit drew no lot.
     """
     generation = np.where(outcomes["visit"] > 0, outcomes["generation"], 0)
     trials = (generation >> _BITS & _MASK).astype(np.uint8)
@@ -61,14 +70,18 @@ def drawn(outcomes: OutcomeArray) -> ArmIds:
 
 
 def chance(outcomes: OutcomeArray) -> Floats:
-    """The probabilities of the lots that were drawn, shape (n,); 1 where no lot was drawn."""
+    """The probabilities with which the flows' visits drew their lots, shape (n,). Where no lot was drawn, it
+    is 1.
+    """
     weights = outcomes["weights"].astype(np.float64)
     made: Floats = np.divide(outcomes["weight"], weights, out=np.ones(len(outcomes)), where=weights > 0)
     return made
 
 
 def trial_weights(chances: Floats) -> Ints:
-    """The weights that give trials these probabilities, shape (n,). Each is below half of `WEIGHTS`."""
+    """The weights with which trials are drawn with these probabilities, shape (n,). Each is below half of
+    `WEIGHTS`.
+    """
     weights = np.rint(chances * WEIGHTS).astype(np.int64)
     return np.where(chances > 0, weights.clip(1, WEIGHTS // 2), 0)
 
@@ -80,12 +93,12 @@ def entries(
     generation: npt.NDArray[np.uint32],
     lifetime_s: int,
 ) -> npt.NDArray[np.void]:
-    """Make entries of the table, `START_DTYPE`, shape (n,).
+    """Make entries of the module's table of starting arms, `START_DTYPE`, shape (n,).
 
     Args:
         places: prefixes and hosts, shape (n,).
-        starts: the arms on which flows of the incumbent and of the trial begin, shape (n, 2). A prefix whose
-            incumbent has no such arm leaves the table.
+        starts: the arms on which flows of the incumbent and of the trial begin, shape (n, 2). If the first of
+            the two is 0, the entry takes its place out of the table.
         weights: weights of the trials, shape (n,). A trial with weight 0 is left out.
         generation: generation of each entry, shape (n,).
         lifetime_s: time for which the entries count, in seconds.

@@ -15,7 +15,9 @@ from ltp_switcher.daemon.gain.outcomes import network_text
 from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4, PREFIX_BITS_V6
 
 PLACE: Final = np.dtype([("netns", "=u4"), ("family", "=u2"), ("bits", "=u2"), ("address", "u1", (16,))])
-"""Network namespace, address family, and the first `bits` of an address. The rest of the address is 0."""
+"""Type of a place: its network namespace, its address family, and the first `bits` of its address. The rest
+of the address is 0.
+"""
 Places = npt.NDArray[np.void]
 """An array of places, `PLACE`, shape (n,)."""
 _OPAQUE: Final = np.dtype(f"V{PLACE.itemsize}")
@@ -59,7 +61,7 @@ def are_hosts(places: Places) -> Bools:
 
 
 def names_of(places: Places) -> list[bytes]:
-    """A name for each place. Only equal places have equal names."""
+    """The bytes of each place, as a key. Different places have different bytes."""
     names: list[bytes] = np.ascontiguousarray(places).view(_OPAQUE).tolist()
     return names
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known prefixes and hosts, each with a number, and the mean values of the flows to them."""
+"""The known prefixes and hosts, each with a number, and the mean value of the flows to each. A flow's value
+is the logarithm of its reward.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,20 @@ from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
 PREFIXES_MAX: Final = 16_384
-"""Largest number of prefixes and hosts that are remembered."""
+"""Largest number of prefixes and hosts together that are remembered."""
 HOSTS_MAX: Final = 16
 """Largest number of hosts of a prefix that have knowledge of their own."""
 _MAKES_ROOM: Final = 16
-"""Divisor: one over this is the share of the prefixes that is forgotten at a time when there is no room."""
+"""Divisor. When there is no room, one part in this many of the prefixes is forgotten."""
 _OPAQUE: Final = np.dtype(f"V{PREFIX_KEY.itemsize}")
 FLOWS_MEMORY: Final = 200.0
-"""Number of newest flows over which the mean value of a prefix and size class is taken."""
+"""Number of latest flows over which the mean value of a prefix and size class is taken."""
 
 
 class KnownPrefixes(SlotArrays):
-    """The known prefixes and hosts, numbered from 0 on. The number of a forgotten place is used again."""
+    """The known places, which are prefixes and single hosts below them. Each place has a number, from 0 on,
+    which is its row in every column. The number of a forgotten place is used again.
+    """
 
     place = column(PLACE)
     parent = column(np.int64, initial=-1)
@@ -41,11 +45,11 @@ class KnownPrefixes(SlotArrays):
     several = column(np.bool_)
     """Whether flows went to more than one host of the prefix."""
     _address = column(np.uint8, 16)
-    """The host to which the prefix's flows went."""
+    """The first host of the prefix to which a flow went."""
     seen_s = column(np.float64)
     """Unix time of the last outcome."""
     mean = column(np.float64, len(value.SIZE_NAMES))
-    """Mean raw value of flows to the place, by size class."""
+    """Mean value (logarithm of the reward) of the flows to the place, by size class."""
     flows = column(np.float64, len(value.SIZE_NAMES))
     """Number of flows in the mean, at most `FLOWS_MEMORY`; 0 if there is no mean."""
 
@@ -69,17 +73,18 @@ class KnownPrefixes(SlotArrays):
         return int(np.count_nonzero(self.parent[self.numbers()] >= 0))
 
     def numbers(self) -> Ints:
-        """The numbers that prefixes and hosts have now."""
+        """The numbers in use."""
         return np.fromiter(self._number.values(), np.int64, len(self._number))
 
     def find(self, text: str) -> int | None:
-        """The number of a prefix; None if it is not known."""
+        """The number of a prefix or host from its text; None if the place is not known."""
         return self._by_text.get(text)
 
     def of(self, outcomes: OutcomeArray, now_s: float) -> tuple[Ints, Ints]:
-        """The number of each flow's host or, if the host has none, of its prefix, shape (n,).
+        """Find the number of each flow's host or, if the host has none, of its prefix, shape (n,). Prefixes
+        that are not known get numbers.
 
-        The second result has the numbers that are new, or that were given to other places.
+        The second result has the numbers that were given to prefixes.
         """
         keys, members = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
         members, wanted = members.ravel(), places.of_prefixes(keys.view(PREFIX_KEY))
@@ -100,7 +105,9 @@ class KnownPrefixes(SlotArrays):
         return of_flows, numbers[new]
 
     def _note_hosts(self, numbers: Ints, outcomes: OutcomeArray) -> None:
-        """Note whether the flows went to more than one host of their prefixes, shape (n,)."""
+        """Note whether flows went to more than one host of their prefix. `numbers` and `outcomes` have the
+        shape (n,).
+        """
         addresses = outcomes["daddr"]
         none = ~self._address[numbers].any(axis=1)
         self._address[numbers[none]] = addresses[none]
@@ -110,6 +117,8 @@ class KnownPrefixes(SlotArrays):
     def split(self, numbers: Ints, outcomes: OutcomeArray, visits: Ints) -> Ints:
         """Give numbers to hosts that have had enough visits and are not alone in their prefix. Returns these
         numbers.
+
+        A visit is a group of flows that began near each other on one arm.
 
         Args:
             numbers: numbers of the flows' prefixes or hosts, shape (n,).
@@ -137,12 +146,13 @@ class KnownPrefixes(SlotArrays):
         return np.concatenate([[number], numbers[self.parent[numbers] == number]])
 
     def told(self, keys: np.ndarray, now_s: float) -> tuple[Ints, Ints]:
-        """The numbers of prefixes about which other servers have reported, and the indices of the new ones.
+        """The numbers of prefixes about which other servers have reported, shape (n,), and the indices of
+        those that were not known.
 
         No known prefix is forgotten to make room. A prefix without room gets the number -1.
 
         Args:
-            keys: `PREFIX_KEY`, shape (n,), each once.
+            keys: the prefixes, `PREFIX_KEY`, shape (n,), each once.
             now_s: Unix time.
         """
         wanted = places.of_prefixes(keys)
@@ -153,7 +163,8 @@ class KnownPrefixes(SlotArrays):
         return numbers, new
 
     def take(self, numbers: Ints, classes: Ints, raw: Floats) -> Floats:
-        """The values of flows relative to the mean of their prefix and size class, clipped, shape (n,).
+        """Return the values of flows relative to the mean of their prefix and size class, clipped to
+        `value.CLIP`, shape (n,).
 
         The mean is over earlier flows or, if there are none, over these flows. Afterwards these flows enter
         the mean.
@@ -161,7 +172,7 @@ class KnownPrefixes(SlotArrays):
         Args:
             numbers: numbers of the prefixes, shape (n,).
             classes: size classes of the flows, shape (n,).
-            raw: `value.raw_values`, shape (n,).
+            raw: values of the flows from `value.raw_values`, shape (n,).
         """
         groups, members = np.unique(numbers * len(value.SIZE_NAMES) + classes, return_inverse=True)
         members = members.ravel()
@@ -268,7 +279,7 @@ class KnownPrefixes(SlotArrays):
         self._by_text[text] = number
 
     def _make_room(self, wanted: int, in_use: Ints) -> None:
-        """Forget the prefixes that were seen the longest time ago, none of those in use."""
+        """Forget the prefixes that were seen the longest time ago, but none of those in use."""
         lacking = len(self._number) + wanted - self._most
         if lacking <= 0:
             return

@@ -2,8 +2,8 @@
 """Turns the outcomes of flows into visits that have ended.
 
 A visit is a group of flows to a prefix that began near each other on one arm. It is one observation: the mean
-value of its flows, weighted by their information. A visit has ended when no outcome came for `QUIET_S`,
-because an open flow would have sent one in that time.
+value of its flows (`gain.value`), weighted by their information. A visit has ended when no outcome came for
+`QUIET_S`, because an open flow would have sent one in that time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ _COLUMNS: Final = ("key", "information", "values", "flows", "heard_s", "ended_s"
 
 
 class Tally(SlotArrays):
-    """The visits that have not ended, and the sums over their flows."""
+    """The visits that have not ended, and the sums over their flows.
+
+    A visit is a group of flows to a prefix that began near each other on one arm. Its lot is the arm that it
+    drew. A flow's value is the logarithm of its reward, and its information is the weight of the value.
+    """
 
     is_open = column(np.bool_)
     key = column(_KEY)
@@ -66,9 +70,9 @@ class Tally(SlotArrays):
         Args:
             prefixes: numbers of the flows' prefixes.
             lots: arms that the visits drew.
-            numbers: numbers of the visits, within a prefix and a generation.
-            generations: generations of the entries by which the visits drew.
-            told_s: time of each outcome, in seconds.
+            numbers: numbers of the visits. Visits to different prefixes may have the same number.
+            generations: generations of the table entries from which the visits drew.
+            told_s: Unix time of each outcome.
             ended: whether the flow has ended.
             values: value of each flow; NaN if unknown.
             information: weight of each value.
@@ -89,7 +93,8 @@ class Tally(SlotArrays):
         np.maximum.at(self.ended_s, places, told_s[says])
 
     def ended(self, now_s: float) -> tuple[Visits, npt.NDArray[np.uint32]]:
-        """Remove and return the visits that have ended, oldest first, with the generations of their entries.
+        """Remove and return the visits that have ended, oldest first, with the generations of the table
+        entries from which they drew.
 
         `Visits.arms` has the lots of the visits.
         """
@@ -106,7 +111,7 @@ class Tally(SlotArrays):
         return visits, keys["generation"].copy()
 
     def forget(self, prefixes: Ints) -> None:
-        """Remove the open visits of these prefixes."""
+        """Remove the open visits to the prefixes with these numbers."""
         if self._at:
             self._close(np.flatnonzero(self.is_open & np.isin(self.key["prefix"], prefixes)))
 
@@ -136,7 +141,9 @@ class Tally(SlotArrays):
             getattr(self, name)[at] = part
 
     def _places(self, keys: np.ndarray) -> Ints:
-        """The places of visits by their keys, all different: shape (n,). A new one without room has -1."""
+        """The places of visits by their keys, shape (n,). No key appears twice. A new visit without room gets
+        -1.
+        """
         names = keys.tolist()
         made = np.fromiter(map(self._at.get, names, repeat(-1)), np.int64, len(names))
         new = np.flatnonzero(made < 0)[: self._most - len(self._at)]
