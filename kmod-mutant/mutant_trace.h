@@ -33,6 +33,35 @@ static inline void mutant_trace_address(u8 *to, u16 family, const u8 *addr)
 
 #endif /* MUTANT_TRACE_ADDRESS */
 
+/*
+ * The fields of an event's flow. The events of a DECLARE_EVENT_CLASS() share all fields, and these
+ * events differ in the others. So macros hold the flow's.
+ */
+#define MUTANT_TRACE_FLOW_FIELDS \
+	__field(u64, cookie) \
+	__field(u64, netns) \
+	__field(u16, family) \
+	__field(u16, sport) \
+	__field(u16, dport) \
+	__array(u8, saddr, 16) \
+	__array(u8, daddr, 16)
+
+#define MUTANT_TRACE_FLOW_ASSIGN \
+	do { \
+		__entry->cookie = f->cookie; \
+		__entry->netns = f->netns; \
+		__entry->family = f->family; \
+		__entry->sport = f->sport; \
+		__entry->dport = f->dport; \
+		mutant_trace_address(__entry->saddr, f->family, f->saddr); \
+		mutant_trace_address(__entry->daddr, f->family, f->daddr); \
+	} while (0)
+
+#define MUTANT_TRACE_FLOW_FORMAT "cookie=%llu netns=%llu saddr=[%pI6c]:%u daddr=[%pI6c]:%u"
+#define MUTANT_TRACE_FLOW_ARGS \
+	__entry->cookie, __entry->netns, __entry->saddr, __entry->sport, \
+	__entry->daddr, __entry->dport
+
 TRACE_EVENT(mutant_switch,
 
 	TP_PROTO(const struct mutant_flow *f, u8 from, u8 to, u32 cwnd_before, u32 cwnd),
@@ -40,13 +69,7 @@ TRACE_EVENT(mutant_switch,
 	TP_ARGS(f, from, to, cwnd_before, cwnd),
 
 	TP_STRUCT__entry(
-		__field(u64, cookie)
-		__field(u64, netns)
-		__field(u16, family)
-		__field(u16, sport)
-		__field(u16, dport)
-		__array(u8, saddr, 16)
-		__array(u8, daddr, 16)
+		MUTANT_TRACE_FLOW_FIELDS
 		__field(u8, from)			/* ids of arms */
 		__field(u8, to)
 		__array(char, from_arm, MUTANT_ARM_NAME_MAX)
@@ -56,13 +79,7 @@ TRACE_EVENT(mutant_switch,
 	),
 
 	TP_fast_assign(
-		__entry->cookie = f->cookie;
-		__entry->netns = f->netns;
-		__entry->family = f->family;
-		__entry->sport = f->sport;
-		__entry->dport = f->dport;
-		mutant_trace_address(__entry->saddr, f->family, f->saddr);
-		mutant_trace_address(__entry->daddr, f->family, f->daddr);
+		MUTANT_TRACE_FLOW_ASSIGN;
 		__entry->from = from;
 		__entry->to = to;
 		memcpy(__entry->from_arm, mutant_arms[from].name, MUTANT_ARM_NAME_MAX);
@@ -71,9 +88,8 @@ TRACE_EVENT(mutant_switch,
 		__entry->cwnd = cwnd;
 	),
 
-	TP_printk("cookie=%llu netns=%llu saddr=[%pI6c]:%u daddr=[%pI6c]:%u from=%s to=%s cwnd_before=%u cwnd=%u",
-		  __entry->cookie, __entry->netns, __entry->saddr, __entry->sport,
-		  __entry->daddr, __entry->dport, __entry->from_arm, __entry->to_arm,
+	TP_printk(MUTANT_TRACE_FLOW_FORMAT " from=%s to=%s cwnd_before=%u cwnd=%u",
+		  MUTANT_TRACE_FLOW_ARGS, __entry->from_arm, __entry->to_arm,
 		  __entry->cwnd_before, __entry->cwnd)
 );
 
@@ -89,34 +105,21 @@ TRACE_EVENT(mutant_fallback,
 	TP_ARGS(f),
 
 	TP_STRUCT__entry(
-		__field(u64, cookie)
-		__field(u64, netns)
-		__field(u16, family)
-		__field(u16, sport)
-		__field(u16, dport)
-		__array(u8, saddr, 16)
-		__array(u8, daddr, 16)
+		MUTANT_TRACE_FLOW_FIELDS
 		__field(u8, to)				/* id of the arm that runs now */
 		__field(u8, reason)			/* enum mutant_fallback_reason */
 		__array(char, to_arm, MUTANT_ARM_NAME_MAX)
 	),
 
 	TP_fast_assign(
-		__entry->cookie = f->cookie;
-		__entry->netns = f->netns;
-		__entry->family = f->family;
-		__entry->sport = f->sport;
-		__entry->dport = f->dport;
-		mutant_trace_address(__entry->saddr, f->family, f->saddr);
-		mutant_trace_address(__entry->daddr, f->family, f->daddr);
+		MUTANT_TRACE_FLOW_ASSIGN;
 		__entry->to = f->arm;
 		__entry->reason = READ_ONCE(f->reason);
 		memcpy(__entry->to_arm, mutant_arms[f->arm].name, MUTANT_ARM_NAME_MAX);
 	),
 
-	TP_printk("cookie=%llu netns=%llu saddr=[%pI6c]:%u daddr=[%pI6c]:%u to=%s reason=%s",
-		  __entry->cookie, __entry->netns, __entry->saddr, __entry->sport,
-		  __entry->daddr, __entry->dport, __entry->to_arm,
+	TP_printk(MUTANT_TRACE_FLOW_FORMAT " to=%s reason=%s",
+		  MUTANT_TRACE_FLOW_ARGS, __entry->to_arm,
 		  __print_symbolic(__entry->reason,
 				   { MUTANT_FALLBACK_REASON_NONE, "none" },
 				   { MUTANT_FALLBACK_REASON_SILENCE, "silence" },
