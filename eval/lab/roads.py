@@ -21,27 +21,31 @@ _HEADER: Final = struct.Struct("=II")
 _PATH: Final = struct.Struct("=QQQQQQQQII")
 _CERTAIN: Final = 2**32
 SEEDS_APART: Final = 7919
-"""Difference between the seeds of two paths."""
+"""Difference between the seeds of two neighbouring paths."""
 IDLE_MIN: Final = 0.3
-"""Least share of the time in which a guest with several paths must have had nothing to do."""
+"""Least share of the time for which a guest with several paths has to be idle, so that no path delays
+another.
+"""
 
 
 def on_roads(scenario: Scenario) -> bool:
-    """Tell whether a scenario needs `labpaths`."""
+    """Tell whether a scenario needs the link module `labpaths`."""
     return bool(scenario.paths) or scenario.link.road != PLAIN
 
 
 def each_path(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield the scenario as it is for the flows of each path: with this path's link, in plain steps."""
+    """Yield a scenario for each path. It has this path's link alone, with steps in place of walks and
+    handovers.
+    """
     for link in scenario.links:
         yield replace(scenario, link=link.in_steps(scenario.duration_s), paths=())
 
 
 def encode_roads(scenario: Scenario, seed: int) -> bytes:
-    """Return the bytes that /dev/lablink of `labpaths` takes.
+    """Return the bytes that the link module `labpaths` takes through /dev/lablink.
 
     Raises:
-        ConfigError: a trace is not there, or the paths together are faster than the lab can be trusted with.
+        ConfigError: a trace is missing, or the rates of several paths sum to more than `PATHS_MBPS`.
     """
     parts = [_HEADER.pack(_MAGIC, len(scenario.links))]
     sum_mbps = 0.0
@@ -66,26 +70,32 @@ def _path(link: Link, schedule_bytes: int) -> bytes:
         *(round(chance * _CERTAIN) for chance in chances),
         round(back.rate_mbps * 1e6) if back else 0,
         round(back.loss * _CERTAIN) if back else 0,
-        # One packet more than its buffer is in service.
+        # The packet in service is not part of the buffer.
         back.buffer_pkts + 1 if back else 0,
         int(back.thin) if back else 0,
     )
 
 
 def timeseries_of_paths(scenario: Scenario, rows: list[dict[str, str]]) -> bytes:
-    """Return `timeseries.csv` as `timeseries` does, where each flow has the capacity of its own path."""
+    """Return `timeseries.csv` as `measurements.timeseries` does, but each flow has the capacity of its own
+    path.
+    """
     tables = [
         timeseries(scenario, rows, capacity_mbps(path, link_trace(path)).tolist()).splitlines(keepends=True)
         for path in each_path(scenario)
     ]
     header, *lines = zip(*tables, strict=True)
-    # The tables are equal but for the capacity, and their second column is the flow.
+    # The tables differ in the capacity alone. Their second column is the flow.
     chosen = (line[scenario.flows[int(line[0].split(b",")[1])].path] for line in lines)
     return b"".join([header[0], *chosen])
 
 
 def check_idle(scenario: Scenario, totals: dict[str, Any]) -> None:
-    """Raise LabError where the guest was so busy that its paths delayed each other."""
+    """Check that the guest was idle enough, so that its paths did not delay each other.
+
+    Raises:
+        LabError: the guest was too busy.
+    """
     idle = totals["idle_ns"] / (totals["idle_ns"] + totals["busy_ns"])
     if scenario.paths and idle < IDLE_MIN:
         raise LabError(

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs with requests that `web` does not have: one connection for good, or a link of another module."""
+"""Runs with requests that `web` cannot make: the client keeps one connection, or the link needs another
+module.
+"""
 
 from __future__ import annotations
 

@@ -62,26 +62,29 @@ from ltp_switcher.eval.run.traffic import Arrival, Traffic, draw_traffic
 from ltp_switcher.policies.simulator.delivery_traces import mean_rate_mbps
 
 ROWS: Final = "outcomes.npy"
-"""Raw file: the outcomes of the run's flows, `outcomes.ROW_DTYPE`; none where the module did not run."""
+"""Raw file with the outcomes of the run's flows, `outcomes.ROW_DTYPE`; without rows if the module did not
+run.
+"""
 CLIENTS: Final = 0x0A020002
 """The first client's address: 10.2.0.2."""
 FIRST_PORT: Final = 2000
-"""Port of the first flow's client. Those of others follow in order of time, on whatever path."""
+"""Port of the first flow's client. The flows of all paths take the following ports, in order of time."""
 _LOG: Final = f"{outcomes.FOLDER}/outcomes-000000000001.log"
-"""The log's first file, which has room for 20,000 rows."""
+"""The first file of the daemon's log of outcomes. One file has room for 20,000 rows."""
 _STATE: Final = "/var/lib/ltp-switcher"
 """The daemon's state directory in the guest."""
 _SELDOM: Final[Settings] = (("daemon.idle_step_ms", 200.0), ("daemon.step_ms", 200.0))
 """Settings of a daemon that decides nothing."""
 _LAST_CLOSE: Final = "sleep 3"
-"""Shell line in which the server sees the last connections end."""
+"""Shell line that waits until the server has seen the last connections end."""
 
 
 def path_rates_mbps(scenario: Scenario) -> list[float]:
-    """The rate of each path as it begins: of a policer if there is one, of a trace its mean.
+    """The rate of each path at its start in Mbit/s: the mean rate of a trace, and the rate of a policer if it
+    is lower.
 
     Raises:
-        ConfigError: a trace is not there.
+        ConfigError: a trace is missing.
     """
     rates = []
     for path in each_path(scenario):
@@ -95,7 +98,7 @@ def arrivals(scenario: Scenario, seed: int) -> list[Arrival]:
     """The flows of a run of this seed, in order of time; those after `stop_s` are left out.
 
     Raises:
-        ConfigError: a trace is not there.
+        ConfigError: a trace is missing.
     """
     requests = scenario.need_requests()
     drawn = draw_traffic(_traffic(scenario), path_rates_mbps(scenario), seed)
@@ -110,7 +113,7 @@ def run_traffic(
     place: Place = USUAL_PLACE,
     on_progress: Callable[[Sample], None] | None = None,
 ) -> RunFiles:
-    """Run the scenario as `web.run_requests` does, with the same raw results and `ROWS`.
+    """Run the scenario as `web.run_requests` does, and return the same raw results and the file `ROWS`.
 
     Raises:
         ConfigError: the scenario cannot run.
@@ -164,7 +167,7 @@ def traffic_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Pl
 
 
 def places(rows: outcomes.OutcomeRows) -> Ints:
-    """The place of each row's flow in `arrivals`, shape (n,)."""
+    """The index of each row's flow in the list of `arrivals`, shape (n,)."""
     found: Ints = rows["outcome"]["dport"].astype(np.int64) - FIRST_PORT
     return found
 

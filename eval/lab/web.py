@@ -60,10 +60,10 @@ def run_requests(
 
     Args:
         scenario: the link, the web server's requests, and any flows beside them.
-        seed: draws the requests, the losses, and everything else that is random in the guest.
+        seed: seed of the requests, the losses, and everything else that is random in the guest.
         kernel: series, "6.1" or "6.12".
-        place: of the daemon, if a scheme needs one.
-        on_progress: told of the time, every 0.5 virtual seconds.
+        place: place of the daemon, if a scheme needs one.
+        on_progress: function that takes the time of the run, every 0.5 virtual seconds.
 
     Raises:
         ConfigError: the scenario cannot run.
@@ -103,11 +103,11 @@ def run_requests(
 
 
 def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
-    """Return a hash of all that a run with requests and its raw results depend on; see `fingerprint`.
+    """Return a hash of everything on which a run with requests and its raw results depend; see `fingerprint`.
 
     Raises:
         ConfigError: the scenario cannot run.
-        LabError: a part of the lab cannot be had.
+        LabError: a part of the lab cannot be fetched or built.
         InvalidValueError: the lab has no such kernel.
     """
     daemon = daemon_of(scenario, place)
@@ -127,7 +127,7 @@ def web_layer() -> Path:
     """Return the layer with Debian's nginx, its configuration, and the users that it asks for.
 
     Raises:
-        LabError: a package cannot be had.
+        LabError: a package cannot be fetched.
     """
     versions = [f"{package}={version}" for package, version in candidates(PACKAGES).items()]
     configuration = (GUEST / "nginx.conf").read_bytes()

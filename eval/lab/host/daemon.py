@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon beside the guest: a process of the host whose clock, sockets and waiting are the guest's.
 
-While it works, the guest stands still at one moment of its time; see handover.c. Each of its calls on
-the kernel is made by the guest's agent; see ../guest/agent. The time that the daemon itself would take in
-the guest comes from a model: the guest sleeps so long between a step's records and whatever comes next.
+While the daemon works, the guest stands still at one moment of its time; see handover.c. The guest's agent
+makes each of the daemon's system calls; see ../guest/agent. In the guest, the daemon's own work would take
+time. A model knows this time, and the guest sleeps for it after the records of a step are read.
 
-It runs in the guest's own Python and sees nothing of this package but the daemon.
+The daemon runs in the guest's own Python. It sees no other part of this package.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CALL: Final = struct.Struct("=qQ6q")  # number, in_data, arguments
 _CALL_AT: Final = _CLOCKS.size
 _DATA_AT: Final = _CALL_AT + _CALL.size
 _ROOM_AT: Final = 1 << 19
-"""Offset in the mailbox's data of what a call writes."""
+"""Offset of the bytes that a system call writes, in the mailbox's data."""
 
 # Numbers of system calls on x86-64: asm/unistd_64.h.
 _READ, _WRITE, _CLOSE, _RT_SIGPROCMASK, _SOCKET, _SENDTO, _RECVFROM = 0, 1, 3, 14, 41, 44, 45
@@ -48,15 +48,17 @@ _S: Final = 1_000_000_000
 _STAT_BYTES, _ST_INO_AT = 144, 8
 _SIGINFO_BYTES: Final = 128
 GUEST: Final = 1 << 20
-"""Added to a descriptor of the guest, so that it is none of the host's."""
+"""Number that is added to a descriptor of the guest, so that it differs from the host's descriptors."""
 
 
 class Room(int):
-    """Bytes of the mailbox that a call writes."""
+    """Argument of a system call: a buffer in the mailbox that the call fills, by its size in bytes."""
 
 
 class Kernel:
-    """The guest's kernel. A call takes its time in the guest; all else takes what `spend` says."""
+    """The guest's kernel, as the daemon calls it. A system call takes its time in the guest. All other work
+    takes the time that `spend` is told.
+    """
 
     def __init__(self, memory: mmap.mmap, turns: socket.socket) -> None:
         self._memory = memory
@@ -69,7 +71,7 @@ class Kernel:
         self._await_turn()
 
     def end(self, status: int) -> None:
-        """Let the agent exit. There is no kernel after this."""
+        """Let the agent exit. No call is possible after this."""
         self._write_call(_EXIT_GROUP, status)
         self._turns.send(b"\0")
 
@@ -86,7 +88,11 @@ class Kernel:
         self._spent_ns += ns
 
     def call(self, number: int, *arguments: int | bytes) -> int:
-        """Make a system call in the guest. Raises `OSError` as it fails."""
+        """Make a system call in the guest, and return its result.
+
+        Raises:
+            OSError: the call failed.
+        """
         if self._spent_ns:
             until = _TIMESPEC.pack(*divmod(self.monotonic_ns(), _S))
             self._call(_CLOCK_NANOSLEEP, _CLOCK_MONOTONIC, _TIMER_ABSTIME, until, 0)
@@ -94,11 +100,13 @@ class Kernel:
         return self._call(number, *arguments)
 
     def written(self, length: int) -> bytes:
-        """The first bytes that the last call wrote into its `Room`."""
+        """The first `length` bytes that the last call wrote into its `Room`."""
         return self._memory[_DATA_AT + _ROOM_AT : _DATA_AT + _ROOM_AT + length]
 
     def first(self, length: int) -> bytes:
-        """The first bytes of the last call's first argument in memory, which the call may have changed."""
+        """The first `length` bytes of the last call's first argument in memory, which the call may have
+        changed.
+        """
         return self._memory[_DATA_AT : _DATA_AT + length]
 
     def _call(self, number: int, *arguments: int | bytes) -> int:
@@ -142,7 +150,7 @@ class GuestSocket:
         self._flags = 0
 
     def fileno(self) -> int:
-        """A number that `GuestSelector` knows."""
+        """The socket's number, which `GuestSelector` knows."""
         return GUEST + self._fd
 
     def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
@@ -183,9 +191,10 @@ class GuestSocket:
 
 
 class GuestSelector(selectors.SelectSelector):
-    """Waits in the guest, for its descriptors and for SIGTERM to the agent, which counts as one to us.
+    """Waits in the guest for descriptors of the guest, and for a SIGTERM to the agent. Such a signal is also
+    sent to this process.
 
-    Descriptors of the host are ready only then: nothing else of the host may reach the daemon.
+    Descriptors of the host are ready only after such a signal. Nothing else of the host may reach the daemon.
     """
 
     kernel: Kernel
@@ -223,13 +232,17 @@ def write_file(kernel: Kernel, path: str, content: bytes) -> None:
 
 
 def own_namespace(kernel: Kernel) -> int:
-    """The number of the agent's network namespace: the daemon's own, in the guest."""
+    """Inode number of the network namespace of the agent, which is the daemon's own namespace
+    in the guest.
+    """
     kernel.call(_NEWFSTATAT, _AT_FDCWD, b"/proc/self/ns/net\0", Room(_STAT_BYTES), 0)
     return int(struct.unpack_from("=Q", kernel.written(_STAT_BYTES), _ST_INO_AT)[0])
 
 
 def move_into(kernel: Kernel) -> None:
-    """Give this process the guest's clocks and waiting. To be called before the daemon is imported."""
+    """Give this process the guest's clocks and the guest's way to wait. Call this before the daemon is
+    imported.
+    """
 
     def sleep(seconds: float) -> None:
         kernel.spend(round(seconds * _S))
@@ -249,7 +262,12 @@ def move_into(kernel: Kernel) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the daemon: settings as JSON, the file of the shared memory, the socket's descriptor."""
+    """Run the daemon.
+
+    Args:
+        arguments: settings as JSON, the path of the shared memory's file, and the descriptor of the socket
+            that passes control between guest and daemon.
+    """
     given = json.loads(arguments[0])
     channel, turns = Path(arguments[1]), socket.socket(fileno=int(arguments[2]))
     with channel.open("r+b") as file:
@@ -267,7 +285,7 @@ def main(arguments: list[str]) -> None:
     from ltp_switcher.daemon.settings import load
     from ltp_switcher.daemon.steer import LEARNED
 
-    # The daemon's own code opens them and sets their options.
+    # The daemon's own code opens these sockets and sets their options.
     setattr(netlink, "socket", types.SimpleNamespace(**{**vars(socket), "socket": GuestSocket}))  # noqa: B010
     delays, policy, close_step = given["delays_ns"], given["policy"], Datapath.close_step
 
@@ -286,7 +304,7 @@ def main(arguments: list[str]) -> None:
 
     setattr(Datapath, "close_step", step_closed)  # noqa: B010
 
-    # The program `ltp-switcher` does so, too.
+    # The program `ltp-switcher` freezes its objects, too.
     gc.collect()
     gc.freeze()
     kernel.begin()
