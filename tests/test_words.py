@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from support.c_words import c_comment_faults
+from support.c_words import c_comment_faults, c_reference_faults
 from support.house import House
 from support.pages import parse, sentences, slug, words
 from support.words import MAKE, comment_fragments, docstring_faults, faults, fragments
@@ -212,6 +212,22 @@ def test_fault_in_a_comment_of_c_is_found_once(comment: str, fault: str) -> None
 )
 def test_plain_comment_of_c_passes(comment: str) -> None:
     assert c_comment_faults("a.c", f"int y;\n{comment}\nint z;\n") == []
+
+
+def test_comments_of_c_name_only_functions_and_files_that_exist() -> None:
+    sources = {name: (ROOT / name).read_text() for name in HOUSE.files if name.endswith((".c", ".h"))}
+    assert c_reference_faults(sources) == []
+
+
+def test_name_of_nothing_in_a_comment_of_c_is_found() -> None:
+    sources = {
+        "a/mutant_a.c": "/*\n * mutant_gone(), mutant_here(), mutant_a.c\n */\nvoid mutant_here(void);\n",
+        "a/b.h": 'int x; /* mutant_b.h, tcp_gone() */ char *s = "/* mutant_text() */";\n',
+    }
+    assert c_reference_faults(sources) == [
+        "a/mutant_a.c:2: no such name: mutant_gone()",
+        "a/b.h:1: no such name: mutant_b.h",
+    ]
 
 
 def _small_house() -> House:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from support.pages import SPAN, Piece, sentences, words
@@ -27,6 +27,8 @@ _LEANS: Final = re.compile(
     r"|within|without|that|those|these|it|its|they|them|the same|likewise|see (?:above|below))\b"
 )
 """Beginnings of a note beside code that lean on the code: a note begins with its noun."""
+_OWN: Final = re.compile(r"\b(?:mutant|lablink)_\w+(?:\(\)|\.[ch]\b)")
+"""A function or a file of the project. Names with other beginnings may be the kernel's."""
 
 
 def c_comment_faults(name: str, source: str) -> list[str]:
@@ -47,6 +49,24 @@ def c_comment_faults(name: str, source: str) -> list[str]:
         for block, free in _blocks(first, text):
             found += [f"{name}:{block.line}: {fault}" for fault in _faults(block.text, beside, free)]
     return found
+
+
+def c_reference_faults(sources: Mapping[str, str]) -> list[str]:
+    """Find comments that name a function or a file of the project that is not there, as in `words.faults`.
+
+    Args:
+        sources: all C files by path.
+    """
+    files = {name.rpartition("/")[2] for name in sources}
+    code = {word for source in sources.values() for word in re.findall(r"\w+", _TOKEN.sub(" ", source))}
+    return [
+        f"{name}:{source.count(chr(10), 0, comment.start() + named.start()) + 1}: no such name: {named[0]}"
+        for name, source in sources.items()
+        for comment in _TOKEN.finditer(source)
+        if comment["text"] is None
+        for named in _OWN.finditer(comment[0])
+        if named[0] not in files and named[0].removesuffix("()") not in code
+    ]
 
 
 def _faults(text: str, beside: bool, free: bool) -> Iterator[str]:
