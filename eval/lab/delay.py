@@ -42,8 +42,8 @@ learned arm.
 """
 Steps = npt.NDArray[np.int64]
 FLOWS, EVERY_S, DURATION_S = 8, 1.0, 9.0
-"""Number of flows, time between their starts, and length of a run. In the course of a run 1, 2, … and all
-flows are open.
+"""Number of flows, time in seconds between their starts, and length of a run in seconds. A further flow opens
+every second, so each number of open flows occurs.
 """
 SEED: Final = 1
 KERNEL: Final = "6.1"

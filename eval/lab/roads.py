@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several paths at once, and links with habits of real paths: the input of `link/labpaths.c`, and results."""
+"""The input of the link module `link/labpaths.c`, for several paths or for habits of real paths, and results
+by path.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ from ltp_switcher.eval.run.schemes import (
 )
 
 Place = Literal["inside", "beside"]
-"""Place of the daemon: inside the guest, or beside it on the host, in the guest's time; see `beside.py`."""
+"""Place of the daemon: inside the guest, or beside it on the host, with the guest's clock; see
+`beside.py`.
+"""
 PLACES: Final[tuple[Place, ...]] = get_args(Place)
 USUAL_PLACE: Final[Place] = "inside"
 START_JITTER_US: Final = 10_000

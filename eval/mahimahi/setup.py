@@ -65,7 +65,7 @@ def fetch_shells() -> Path:
     """Return the folder of mahimahi's shells; fetch and unpack the package first if they are not there.
 
     Raises:
-        LabError: the package cannot be had.
+        LabError: the package cannot be fetched.
     """
     folder = shells_folder()
     with locked(PACKAGE):

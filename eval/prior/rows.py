@@ -29,7 +29,9 @@ FEATURES: Final = (
 QUEUE_FACTOR: Final = 1.25
 """An RTT of more than this multiple of the lowest RTT shows a queue."""
 LEAST: Final = 1e-3
-"""Least reward as a share of the best reward, because zero has no logarithm."""
+"""Smallest reward, as a share of the best reward. A smaller one is raised to it, because zero has no
+logarithm.
+"""
 BATCHES: Final = 5
 """Number of parts of a run whose means give the variance of a label."""
 

@@ -46,7 +46,9 @@ class Score:
 
     way: str
     pick: Mapping[str, Mean]
-    """Geometric mean of this ratio over `all` paths, and over the paths of each kind."""
+    """Geometric mean of the picked arm's reward over the best arm's, over `all` paths and over the paths of
+    each kind.
+    """
     top_two: Mean | None
     coverage: Mapping[str, float]
     """Share of the true gains that lie within the model's intervals of level `LEVEL`, over `all` paths and

@@ -41,7 +41,9 @@ Runs = dict[tuple[str, int], FlowTable]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The flows of one side, and the arm of each path if the side is the oracle."""
+    """The flows of one side. If the side is the oracle, which runs the best arm of each path, `arms` has
+    these arms.
+    """
 
     scheme: str
     runs: Runs

@@ -20,7 +20,7 @@ _SIZE_IN: Final = (12.0, 9.0)
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    """Completion times by class, then rewards by path, then the replay."""
+    """Return the tables: completion times by class, rewards by path, and the replay."""
     yield _times(figures)
     yield _rewards(figures)
     if figures.replay is not None:

@@ -25,7 +25,7 @@ class Harm:
     throughput: float
     rtt: float
     own: float | None
-    """Harm to the throughput of the other flow if both flows run the other flow's protocol; None without that
+    """The harm to throughput that the other flow suffers beside a flow of its own protocol; None without that
     run.
     """
 

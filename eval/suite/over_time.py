@@ -30,7 +30,7 @@ WINDOW_S: Final = 1.0
 ENOUGH: Final = 0.9
 """Share of the settled best arm's mean reward that a flow has to reach to count as recovered."""
 SEGMENT_S: Final = 10.0
-"""Least time between two changes of the oracle's arm, in seconds."""
+"""Least time in seconds for which the oracle, which knows all rewards in advance, keeps an arm."""
 
 
 @dataclass(frozen=True, slots=True)

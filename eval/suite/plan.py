@@ -193,7 +193,9 @@ def after_others(scenario: Scenario, earlier: str, scheme: str) -> Scenario:
 
 
 def judged(run: Run, summary: Summary) -> Summary:
-    """Return the summary with only the flows that the run's scheme is judged by, under the scheme's name."""
+    """Return the summary with only the flows that count for the run's scheme. These flows get the scheme's
+    name.
+    """
     if run.scheme in LATER:
         return replace(summary, scheme=run.scheme, flows=(replace(summary.flows[-1], scheme=run.scheme),))
     if run.scheme not in CHANGED:

@@ -23,7 +23,7 @@ from ltp_switcher.eval.suite.plan import Run, is_arm
 DRAWS: Final = 2000
 LEVEL: Final = 0.95
 LEAST: Final = 1e-3
-"""Least share in geometric means, because zero has no logarithm."""
+"""Smallest share in geometric means. A smaller one is raised to it, because zero has no logarithm."""
 
 
 @dataclass(frozen=True, slots=True)

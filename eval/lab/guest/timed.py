@@ -22,8 +22,7 @@ STEP, CLOSE_STEP = Engine.step, Datapath.close_step
 
 
 class Stopwatch:
-    """Measures the daemon's own time of each step, from the end of the reading of records to the end of the
-    step.
+    """Measures the time that the daemon itself takes for each step, after it has read the flows' records.
 
     A row has the number of flows, the number of flows that want each learned arm, and the time in ns. Calls
     of the kernel do not count, because a daemon beside the guest waits for them just as long.

@@ -17,7 +17,7 @@ BASELINES: Final = ("cubic", "bbr", "vegas")
 SEEDS: Final = (1, 2, 3)
 
 Paths = Mapping[str, Scenario]
-"""Scenarios by a unique label. The scheme of a run replaces the schemes of the flows."""
+"""A claim's scenarios by a unique label. A run puts its own scheme in place of the flows' schemes."""
 Measure = Callable[[RunResult], float]
 
 
