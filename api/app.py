@@ -58,7 +58,7 @@ TAGS = [
 def create_app(
     daemon: DaemonClient, access: Access | None = None, metrics: ApiMetrics | None = None
 ) -> FastAPI:
-    """Make the API in front of one daemon, for one event loop.
+    """Make the app of the API for one event loop and one daemon.
 
     The apps of several event loops in one process may share `access` and `metrics`. Without `access`, no
     token is accepted over TCP.

@@ -57,7 +57,7 @@ class _Page(BaseModel):
 
 
 class EventFeed:
-    """The daemon's events. They are polled while at least one client listens."""
+    """The daemon's events for all listeners. The daemon is polled while at least one client listens."""
 
     def __init__(self, daemon: DaemonClient, metrics: ApiMetrics) -> None:
         self._daemon = daemon

@@ -35,7 +35,7 @@ class FleetHost(Answer):
 
 
 class ToldPrefix(Answer):
-    """The knowledge of other hosts about a destination prefix."""
+    """The knowledge of other hosts about congestion controls on a destination prefix."""
 
     prefix: str = Field(examples=["203.0.113.0/24"])
     hosts: int = Field(description="Number of hosts that know something about the prefix")

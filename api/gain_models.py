@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report about the daemon's gain, as the API answers it; `ltp_switcher.daemon.gain.report` makes it."""
+"""The report about the daemon's gain, in the form of the API's answers. `ltp_switcher.daemon.gain.report`
+makes the report.
+"""
 
 from __future__ import annotations
 

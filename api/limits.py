@@ -16,8 +16,8 @@ BODY_TIMEOUT_S = 10.0
 
 
 class RequestLimits:
-    """ASGI middleware that checks the path and buffers the whole body, at most `BODY_BYTES_MAX` bytes of
-    JSON.
+    """ASGI middleware that checks the path, and reads the whole body before the app is called: at most
+    `BODY_BYTES_MAX` bytes of JSON.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -377,7 +377,7 @@ class SessionAddress(Answer):
 
 
 class LearnedStatus(Answer):
-    """Counters of a learned arm since the daemon's start."""
+    """Counters of one learned arm (a congestion control with a trained policy) since the daemon's start."""
 
     intervals: int = Field(description="Batches of decisions, each for all flows of the arm")
     decisions: int = Field(description="Decisions: batches times flows")

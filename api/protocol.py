@@ -49,7 +49,7 @@ class ProblemProtocol(H11Protocol):
     _last = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the deadline, and refuse a connection beyond the limit."""
+        """Start the deadline, or refuse the connection if it is beyond the limit."""
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
         self._places = TCP_CONNECTIONS_MAX

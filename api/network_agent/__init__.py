@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement agent of a router: it serves the state of its queues over REST."""
+"""The measurement agent, a program on a router that serves the state of the router's queues over REST."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-owl-agent`: it reads this router's queues every second, and serves the result until it is stopped."""
+"""`ltp-owl-agent`: the program that reads this router's queues every second, and serves the result until it
+is stopped.
+"""
 
 from __future__ import annotations
 

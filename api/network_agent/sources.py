@@ -37,7 +37,7 @@ _FULL_SPEED: Final = frozenset(
 
 
 class UnfitNodeError(DatapathError):
-    """The operator named a node that can never be measured under this name."""
+    """The operator named a node (a queue) whose counters can never be read under this name."""
 
 
 class UnknownRateError(UnfitNodeError):
@@ -166,9 +166,10 @@ _LABLINK_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True)
 class LablinkSource:
-    """The bottleneck of the lab (`struct lablink_counters` of eval/lab/link/lablink.h).
+    """The bottleneck link of the lab, whose counters a file has (`struct lablink_counters` of
+    eval/lab/link/lablink.h).
 
-    Random losses happen before the queue, so they do not count as congestion.
+    Random losses happen before the link's queue, so they do not count as congestion.
     """
 
     name: str

@@ -72,7 +72,7 @@ def list_changes(
         int, Query(ge=1, le=CHANGES_MAX, description="Largest number of changes in the answer")
     ] = CHANGES_MAX,
 ) -> ChangeList:
-    """The last changes that operators made, the latest first. The audit file has the changes of months."""
+    """The last changes that operators made, the latest first. The audit file on disk goes back for months."""
     return ChangeList(changes=daemon.ask(list[Changed], "changes.list", limit=limit))
 
 

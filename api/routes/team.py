@@ -111,7 +111,7 @@ def get_mpts(daemon: DaemonDep) -> TeamSearches:
 
 @router.post("/mpts", status_code=202, summary="Pick teams", responses=problem_responses(400, 422, 503))
 def start_mpts(daemon: DaemonDep, request: TeamSearchRequest) -> TeamSearches:
-    """Forget the teams that were found, and pick them again on the open flows."""
+    """Forget the teams that were found, and pick teams again by trying arms on the open flows."""
     if request.prefix is None:
         return daemon.ask(TeamSearches, "mpts.start")
     return daemon.ask(TeamSearches, "mpts.start", prefix=request.prefix)

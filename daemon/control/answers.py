@@ -32,9 +32,10 @@ Params = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class JsonList:
-    """A result that is a list, made item by item.
+    """A result that is a list, whose items are made one by one.
 
-    With a `name`, the result is an object that holds this list and the members of `rest`.
+    With a `name`, the result is an object. Its member `name` is the list, and its other members are those of
+    `rest`.
     """
 
     items: Iterator[Json]

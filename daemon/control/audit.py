@@ -28,7 +28,7 @@ KEPT: Final = 4
 
 
 def change_json(change: Change) -> dict[str, Json]:
-    """A change as the audit file and other programs read it."""
+    """A change in the form of the audit file and of the control socket's answers."""
 
     def caller(of: Caller) -> Json:
         via = None if of.via is None else caller(of.via)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A support bundle: one archive of everything that a maintainer needs first, without the peers' addresses."""
+"""A support bundle: one archive of all that a maintainer needs first. Of flows' addresses it has only the
+prefixes.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ name of an API token.
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A process at a UNIX socket, as the kernel knows it (SO_PEERCRED, unix(7))."""
+    """The process that makes a request, as the kernel knows the peer of a UNIX socket
+    (SO_PEERCRED, unix(7)).
+    """
 
     uid: int
     pid: int

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators' choices: settings and pins that override the configuration. They are kept with the author of
-each change.
+"""The operators' choices: settings that override the configuration, policies, and pins of flows. Each change
+is kept with its author.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class Choices:
 
     @property
     def config(self) -> Config:
-        """The settings as they will be in force after a restart."""
+        """The settings that result from the configuration and the operators' choices. Some of them may wait
+        for a restart.
+        """
         return self.layers.config()
 
     @property

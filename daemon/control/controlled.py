@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon as the control methods see it, and the ways in which requests name its flows."""
+"""The members of the daemon that the control methods use, and the lookup of the flows that requests name."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class Controlled(Protocol):
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a whole number that fits in 64 bits. Python refuses to read a number of thousands of
-    digits.
+    """Whether a text is a whole number that fits in 64 bits. The text is checked first, because Python
+    refuses to parse thousands of digits.
     """
     return text.isascii() and text.isdigit() and len(text) <= COOKIE_DIGITS and int(text) < 2**64
 

@@ -21,7 +21,9 @@ _KINDS: Final = {kind: kind for kind in get_args(Kind)}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value of a metric. `suffix` is OpenMetrics' addition to the family's name (`_total`, `_sum`, …)."""
+    """One value of a metric. `suffix` is added to the family's name, as OpenMetrics defines it (`_total`,
+    `_sum`, …).
+    """
 
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Save:
-    """A write to disk. `done` may be asked at any time."""
+    """A write to disk by another thread. `done` may be asked at any time."""
 
     def __init__(self) -> None:
         self._event = threading.Event()

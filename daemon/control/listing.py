@@ -128,7 +128,7 @@ def _known(rtt_us: Ints) -> Floats:
 
 
 def median_rtt_ms(table: FlowTable) -> float | None:
-    """Median of the smoothed RTTs of all flows that have one, in ms; None if no flow has."""
+    """Median of the smoothed RTTs of all flows with an RTT, in ms; None if there are no such flows."""
     rtt_us = table.record["srtt_us"][np.array(table.slots(), np.int64)]
     known = rtt_us[rtt_us > 0]
     return round(float(np.median(known)) / 1000, 3) if known.size else None

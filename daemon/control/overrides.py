@@ -21,7 +21,7 @@ from ltp_switcher.errors import ArtifactError
 FILE_NAME: Final = "overrides.json"
 FORMAT_VERSION: Final = 1
 CHANGES_MAX: Final = 100
-"""Number of changes that can be read back. The audit file has the changes of months."""
+"""Number of latest changes that the daemon remembers. The audit file has the changes of months."""
 UNDO_MAX: Final = 20
 """Number of latest changes that can be reverted. There are few of them, because the old value of a change of
 policies can be long.
@@ -76,7 +76,7 @@ class Overrides:
     policies: tuple[Json, ...] = ()
     """The operators' policies, in the form that `settings.policies.parse` takes."""
     changes: tuple[Change, ...] = ()
-    """The changes that can be read back, the latest one at the end."""
+    """The latest changes that the daemon remembers, the newest one at the end."""
     trial: tuple[Change, ...] = ()
     """The changes that the next start undoes, because nobody has confirmed them yet."""
 

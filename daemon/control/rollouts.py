@@ -161,7 +161,7 @@ class Rollouts:
             self._end(self._rollout, f"the mode was set to {mode}", None)
 
     def restore(self) -> None:
-        """Go on with an earlier daemon's rollout. If that is impossible, go back to mode advise."""
+        """Continue the rollout of an earlier daemon. If that is impossible, go back to mode advise."""
         if self._path is None:
             return
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explains why a flow runs its arm, and shows its last minutes, in sentences for people and in fields for
-programs.
+"""Explains why a flow runs its arm, and shows its last minutes. The answers have sentences for people and
+fields for programs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands to flows: the flows that need one, and the content of each."""
+"""Commands to flows: which flows need a command, and with which content?"""
 
 from __future__ import annotations
 

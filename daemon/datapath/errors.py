@@ -38,7 +38,9 @@ class FlowNotFoundError(DatapathError):
 
 
 class RequestRefusedError(DatapathError):
-    """The kernel refused a request for another reason. `errno` and `reason` come from the kernel."""
+    """The kernel refused a request for a reason that has no class of its own. `errno` and `reason` come from
+    the kernel.
+    """
 
     def __init__(self, operation: str, error: NetlinkError) -> None:
         self.errno = error.errno

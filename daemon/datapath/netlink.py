@@ -285,7 +285,7 @@ class GenericNetlinkEvents:
         self._socket.close()
 
     def read(self, limit: int = 64) -> tuple[list[Message], bool]:
-        """Return up to about `limit` messages that have arrived, and whether the kernel had to drop some."""
+        """Return about `limit` messages at most, and whether the kernel had to drop some."""
         messages: list[Message] = []
         lost = False
         while len(messages) < limit:
@@ -321,7 +321,9 @@ def own_namespace() -> int:
 
 
 def open_socket(receive_buffer_bytes: int) -> socket.socket:
-    """Open and bind a generic netlink socket with extended and strict checking. Raises `DatapathError`."""
+    """Open and bind a generic netlink socket, with the kernel's extended error texts and strict checks of
+    requests. Raises `DatapathError`.
+    """
     try:
         sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_GENERIC)
     except OSError as error:

@@ -18,7 +18,7 @@ RecordArray = npt.NDArray[np.void]
 CommandArray = npt.NDArray[np.void]
 """`protocol.COMMAND_DTYPE`, shape (n,): one command per flow."""
 ControlArray = npt.NDArray[np.void]
-"""`protocol.CONTROL_DTYPE`, shape (n,): parameters for the learned arm of a flow."""
+"""Parameters of learned arms, one control per flow: `protocol.CONTROL_DTYPE`, shape (n,)."""
 OutcomeArray = npt.NDArray[np.void]
 """Sums over flows' lives: `protocol.OUTCOME_DTYPE`, shape (n,). A flow has an outcome every 10 s and one at
 its end, each from the flow's start on.
@@ -66,7 +66,9 @@ class FlowInfo:
 
 @dataclass(frozen=True, slots=True)
 class FlowEvent:
-    """An event about a flow: `Cmd.FLOW_BIRTH`, `FLOW_DEATH` or `FLOW_FALLBACK`."""
+    """The birth of a flow, its death, or its move to the fallback arm: `Cmd.FLOW_BIRTH`, `FLOW_DEATH` or
+    `FLOW_FALLBACK`.
+    """
 
     kind: Cmd
     flow: FlowInfo
@@ -134,8 +136,8 @@ class KernelConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlowCounts:
-    """The number of flows in the module, including flows that have just ended, and the number that it
-    refused.
+    """The number of flows in the module, including flows that have just ended, and the number of connections
+    that the module refused.
     """
 
     flows: int

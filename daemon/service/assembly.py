@@ -184,7 +184,9 @@ def wants_outcomes(config: Config) -> bool:
 
 
 def make_visits(config: Config, arms: Sequence[ArmInfo], starts: StartingArms) -> LiveLearner | None:
-    """Make the learner from flow to flow; None if the settings turn it off. Raises `ConfigError`."""
+    """Make the part that learns from flow to flow; None if the settings turn it off. Raises `ConfigError` for
+    an arm that is not available or cannot begin a flow.
+    """
     if config.visits.learn == "off":
         return None
     default_arm = arm_id(arms, config.kernel.default_arm, "kernel.default_arm")

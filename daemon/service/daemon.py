@@ -209,7 +209,7 @@ class Daemon:
         return [fault for fault in (self.choices.held, self.rollouts.damaged, self._room.fault) if fault]
 
     def set_mode(self, mode: str) -> None:
-        """Take another mode. In any mode but active, flows under learned arms go to the fallback arm."""
+        """Take another mode. If the mode is not active, flows under learned arms go to the fallback arm."""
         before = self.engine.mode
         self.engine.mode = mode
         self.engine.decisions.mode = mode

@@ -2,7 +2,8 @@
 """The number of flows that fit into the memory that the service may use.
 
 The service manager kills a daemon that takes more than its unit's `MemoryMax=`, and then nothing is steered.
-So the module takes on no more flows than fit. A further connection keeps its first arm, and is not steered.
+So the daemon lets the kernel module take on no more flows than fit. Any further connection keeps its first
+congestion control.
 """
 
 from __future__ import annotations

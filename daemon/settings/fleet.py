@@ -17,7 +17,7 @@ _ADDRESS_RULE: Final = "HOST:PORT with a port from 1 to 65535, [IPV6]:PORT, or t
 
 @dataclass(frozen=True, slots=True)
 class FleetSection(Section):
-    """The exchange of lessons between the hosts of a site (`ltp-switcher-fleet`); see docs/fleet.md."""
+    """The exchange of knowledge between the hosts of a site (`ltp-switcher-fleet`); see docs/fleet.md."""
 
     share: str = key(
         "off",

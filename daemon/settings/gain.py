@@ -11,7 +11,7 @@ from ltp_switcher.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class GainSection(Section):
-    """The gain on this server's own traffic: experiments, and the log of decisions."""
+    """The measurement of the daemon's gain on this server: experiments, and the log of decisions."""
 
     design: str = key(
         "none",
@@ -64,7 +64,7 @@ class GainSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class RolloutSection(Section):
-    """`ltp-switcher rollout start`, with the time blocks and baseline arm of [gain]."""
+    """The rollout in stages. It uses the time blocks and the baseline arm of [gain]."""
 
     tolerance: float = key(
         0.05,

@@ -32,7 +32,7 @@ class Layers:
     given: Mapping[Origin, Mapping[str, Value]] = field(default_factory=dict)
 
     def over(self, origin: Origin, values: Mapping[str, Value]) -> Layers:
-        """Return layers in which these values replace all values of an origin."""
+        """Return the layers with these values in place of all values of `origin`."""
         return Layers({**self.given, origin: dict(values)})
 
     def config(self) -> Config:

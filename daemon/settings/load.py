@@ -26,7 +26,7 @@ from ltp_switcher.daemon.settings.schema import DEFAULT_PATH, GONE, Config, sche
 from ltp_switcher.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "LTP_SWITCHER_CONFIG"
-"""The environment variable that holds the path of the file. The flag `--config` overrides it."""
+"""The environment variable that holds the path of the settings' file. The flag `--config` overrides it."""
 SOCKET_VARIABLE: Final = "LTP_SWITCHER_SOCKET"
 """A short name for the variable `LTP_SWITCHER_DAEMON_CONTROL_SOCKET`. If both are set, the long name wins."""
 ENVIRONMENT_OWN: Final = frozenset({CONFIG_VARIABLE, SOCKET_VARIABLE})

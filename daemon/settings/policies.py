@@ -151,7 +151,9 @@ class Policies:
         return bool(self.entries)
 
     def namespaces(self) -> dict[str, int]:
-        """The inodes of the existing network namespaces that policies name, by name."""
+        """The inodes of the network namespaces that policies name, by name. Namespaces that do not exist are
+        left out.
+        """
         names = {policy.netns for policy in self.entries if policy.netns is not None}
         found = {name: namespace_inode(name) for name in names}
         return {name: inode for name, inode in found.items() if inode is not None}
@@ -183,9 +185,7 @@ class Policies:
         return None
 
     def starts(self) -> dict[str, str]:
-        """The name of the arm on which flows to a prefix start, by the prefixes of policies for whole
-        prefixes.
-        """
+        """The names of the arms on which flows start, by prefix. Only policies for whole prefixes count."""
         found = {}
         for policy in self.entries:
             arm = policy.start or policy.pin

@@ -99,9 +99,9 @@ def keys_of(section: type[Section]) -> list[Key]:
 
 
 def check(key: Key, raw: object, source: str = "") -> Value:
-    """Check `raw`, and convert it to a value of the key.
+    """Check a value, and convert it to the type of the key.
 
-    Raises `ConfigError`, which names `source` or, without one, the key's path.
+    Raises `ConfigError`. The error names `source`, or else the key's path.
     """
     name = source or key.path
     wanted = type(key.default)

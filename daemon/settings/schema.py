@@ -195,7 +195,7 @@ class PoolSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class LearningSection(Section):
-    """The decision (Mutant Algorithm 1); see daemon/choose/bandit/README.md."""
+    """The learned policy `mutant` (Mutant, Algorithm 1); see daemon/choose/bandit/README.md."""
 
     preset: Preset = key(
         "default",
@@ -356,7 +356,7 @@ class LearnedSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class MptsSection(Section):
-    """Team selection (Mutant §5.2); see mpts/README.md."""
+    """Team selection: it picks the k best arms for a prefix (Mutant, Section 5.2); see mpts/README.md."""
 
     enabled: bool = key(
         True,
@@ -430,7 +430,7 @@ class ApiSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings, by section. Raises `ConfigError` where two values do not fit together."""
+    """All settings, by section. Raises `ConfigError` if two values do not fit together."""
 
     daemon: DaemonSection = field(default_factory=DaemonSection)
     kernel: KernelSection = field(default_factory=KernelSection)

@@ -35,10 +35,10 @@ def numbers(players: Indices) -> Floats:
 
 
 def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
-    """Return the interval with each flow's lowest RTT replaced by the lowest RTT that any flow of its player
+    """Return the interval with each flow's lowest RTT replaced by the lowest RTT that any of its siblings
     saw.
 
-    `players` are the numbers of the flows' players, shape (n,).
+    `players` has the number of each flow's player, shape (n,). A player is a group of siblings.
     """
     _, at = np.unique(players, return_inverse=True)
     least_s = np.full(len(players), np.inf)

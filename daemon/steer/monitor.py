@@ -73,9 +73,9 @@ class Monitor(SlotArrays):
     _ended_pkts = column(np.float64, 3)
     """`_totals` at the end of the last interval."""
     _counted_s = column(np.float64)
-    """Time of the record that `_ended_pkts` comes from."""
+    """Time in seconds of the record from which `_ended_pkts` was taken."""
     _rates_pps = column(np.float64, 3)
-    """Growth of the totals per second up to `_counted_s`, for a flow whose reports are rarer than its
+    """Growth of the totals per second until `_counted_s`. It serves flows whose reports are rarer than their
     intervals.
     """
     _rtt_s = column(np.float64)

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 KEY: Final = "learned.owl_network_urls"
 TIMEOUT_S: Final = 1.0
-"""Longest time to reach an agent, and longest time for the whole answer after that, in seconds."""
+"""Longest time in seconds to reach an agent. The whole answer may then take as long again."""
 RESOURCE: Final = "/v1/network"
 BYTES_MAX: Final = 1 << 16
 """Size of the largest answer in bytes, headers included."""

@@ -67,7 +67,9 @@ class StoreError(LtpSwitcherError):
 
 
 class LabError(LtpSwitcherError):
-    """The lab could not be built or booted, or the guest failed."""
+    """The lab, a virtual machine with emulated links, could not be built or booted, or its guest system
+    failed.
+    """
 
 
 class ClusterError(LtpSwitcherError):

@@ -57,7 +57,7 @@ def gru_cell(x: Array, hidden: Array, weights: Cell) -> Array:
     Args:
         x: inputs, shape (n, inputs).
         hidden: state, shape (n, size).
-        weights: weights of 3 gates.
+        weights: weights of the 3 gates.
     """
     size = hidden.shape[1]
     ours = linear(x, weights.weight_ih, weights.bias_ih)

@@ -47,11 +47,13 @@ def column(
 
     Args:
         dtype: type of the values.
-        shape: shape of one slot's values; a name stands for that attribute of the instance.
+        shape: shape of one slot's values. A text is the name of an attribute of the instance, which has the
+            size.
         initial: value of a slot that nobody has written to, broadcast to the shape.
 
     Returns:
-        In an instance, the array, shape (capacity, *shape). It is another array after slots were added.
+        In an instance, the array of the column, shape (capacity, *shape). When slots are added, a new array
+        replaces it.
     """
     # As with `dataclasses.field`, the type is the instance's.
     return cast("NDArray[Scalar]", _Column(np.dtype(dtype), shape, initial))

@@ -79,7 +79,9 @@ class Aborting(Learner):
         """Savings by aborts in each visit, as logs of the reward; each array has the shape (prefixes,)."""
 
     def observe(self, visits: Visits) -> Ints:
-        """Learn from one visit of each prefix. Some of these visits are aborted."""
+        """Learn from one visit of each prefix, after the trials among these visits were aborted where they
+        seem to earn too little.
+        """
         at, rng = visits.prefixes, self._rng
         incumbents = self._incumbents[at]
         lack = self.expected(at, float(visits.ended_s[0]), incumbents) - visits.values

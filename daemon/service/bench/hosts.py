@@ -37,7 +37,7 @@ HOSTS: Final = 6
 VISITS: Final = 150
 """Number of visits of each host."""
 WIGGLE: Final = 0.05
-"""Standard deviation of an effect among the hosts on one path."""
+"""Standard deviation of an arm's effect between hosts on one path."""
 NEVER: Final = 1 << 30
 
 

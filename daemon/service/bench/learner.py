@@ -51,7 +51,7 @@ TOLD: Final = (None, 0.0, 0.3, 0.6)
 numbers.
 """
 DRAWS: Final = 200
-"""Number of made visits of each arm on each prefix. The replay draws its visits from them."""
+"""Number of simulated visits of each arm on each prefix. The replay draws its visits from them."""
 UNSEEN: Final = 0.15
 """Probability that a number of a path is not observed."""
 _TYPICAL: Final = np.array([2e6, 0.1, 40e3, 1e3, 80.0, 1e-3, 2e3, 0.2])
@@ -79,7 +79,7 @@ class Kind:
     effects: Made
     prefixes: int
     noise: Callable[[np.random.Generator, int], Floats]
-    """A function that draws the deviations of n visits from their mean, shape (n,)."""
+    """A function that draws noise for n visits: deviations of their values from the mean, shape (n,)."""
 
 
 def _normal(deviation: float) -> Callable[[np.random.Generator, int], Floats]:

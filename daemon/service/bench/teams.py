@@ -41,7 +41,7 @@ from ltp_switcher.mpts import SuccessiveAcceptsRejects
 ARMS: Final = 16
 TEAM: Final = 6
 PULLS: Final = 150
-"""Number of pulls of a team selection: T of Mutant's Algorithm 2."""
+"""Number of pulls of a team selection: T of Mutant, Algorithm 2."""
 RESAMPLINGS: Final = 1000
 NEAR: Final = 0.02
 """Greatest distance from the best arm, in log reward, at which an arm counts as equally good."""
@@ -130,7 +130,7 @@ class PickingLearner(Learner):
 
     @property
     def ended(self) -> float:
-        """The share of the prefixes for which a team is picked."""
+        """The share of the prefixes for which Algorithm 2 has picked a team."""
         return float(np.mean([search.result is not None for search in self._searches.values()]))
 
     def observe(self, visits: Visits) -> Ints:
