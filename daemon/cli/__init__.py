@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: run the daemon, show its flows, and give it commands."""
+"""The command line `ltp-switcher`: it runs the daemon, shows the daemon's flows, and gives it commands."""

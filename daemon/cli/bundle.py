@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bundle`: write a support bundle."""
+"""`bundle`: write a support bundle, an archive that helps maintainers to find a fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ltp_switcher.errors import ConfigError
 
 
 def write(options: argparse.Namespace) -> int:
-    """Write the archive. Only its owner can read it."""
+    """Write the support bundle, an archive that only its owner can read."""
     target = options.file or Path(bundle.file_name())
     with ControlClient(settings(options).daemon.control_socket) as client:
         content = bundle.bundle(client.call)

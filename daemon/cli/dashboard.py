@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dashboard`: print an address at which a browser opens the dashboard once."""
+"""`dashboard`: print an address that opens the dashboard in a browser. The address works once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 5.0
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a UNIX socket."""
+    """An HTTP connection over a UNIX socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=TIMEOUT_S)
@@ -32,7 +32,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def dashboard(options: argparse.Namespace) -> int:
-    """Ask the API for a one-time address, and print it."""
+    """Ask the API for an address that works once, and print the address."""
     scope = Scope.READ if options.read else Scope.WRITE
     made = ask_api(
         settings(options).api.socket, "POST", "/v1/sessions", {"scope": str(scope)}, http.client.CREATED
@@ -44,9 +44,11 @@ def dashboard(options: argparse.Namespace) -> int:
 
 
 def ask_api(path: str, method: str, resource: str, body: Object, good: int) -> Object:
-    """Send a request to the API, and return the answer, whose status must be `good`.
+    """Send a request to the API at the UNIX socket `path`, and return the body of the answer.
 
-    Raises `ControlUnavailableError` or `ControlError`.
+    Raises:
+        ControlUnavailableError: nothing listens at the socket.
+        ControlError: the answer's status is not `good`, or the answer does not come from the API.
     """
     connection = UnixConnection(path)
     try:

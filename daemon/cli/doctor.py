@@ -43,7 +43,7 @@ _SYSCTL: Final = Path("/proc/sys")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `advice` is empty if nothing needs to be done."""
+    """The result of one check. `advice` is the remedy, and is empty if nothing needs to be done."""
 
     subject: str
     verdict: Verdict
@@ -52,7 +52,7 @@ class Finding:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Print the findings. The exit status is 1 if something does not work."""
+    """Print the findings. The exit status is 1 if a check has failed."""
     findings = list(examine(settings(options)))
     failed = any(finding.verdict == "fail" for finding in findings)
     if options.json:
@@ -71,7 +71,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def examine(config: Config) -> Iterator[Finding]:
-    """Check everything that the switcher needs, the most basic first."""
+    """Check everything that the program needs, the most basic first."""
     yield _kernel()
     yield from _module(config)
     yield capability(Path("/proc/self/status").read_text())
@@ -118,7 +118,9 @@ def _module(config: Config) -> Iterator[Finding]:
 
 
 def missing_module(folder: Path, release: str) -> Finding:
-    """The reason why the kernel module is missing. `folder` holds the modules of each kernel release."""
+    """Find out why the kernel module is not loaded. `folder` is the folder of kernel modules, such as
+    /lib/modules, and `release` is the kernel's release.
+    """
     modules = folder / release
     if any(modules.rglob("tcp_mutant.ko*")):
         return Finding("module", "fail", "tcp_mutant is installed, not loaded", "run `modprobe tcp_mutant`")
@@ -130,10 +132,11 @@ def missing_module(folder: Path, release: str) -> Finding:
 
 
 def headers_packages(release: str) -> list[str]:
-    """Debian's packages of a kernel's headers: the package of this release, and the package that follows
-    updates.
+    """The names of two Debian packages of a kernel's headers: the package of this release, and the one that
+    follows updates.
 
-    The second package is named after the kernel's flavour, such as cloud-amd64 of 6.1.0-56-cloud-amd64.
+    The second one is named after the kernel's flavour, such as cloud-amd64 of 6.1.0-56-cloud-amd64. If the
+    release has no flavour, it is left out.
     """
     exact = f"linux-headers-{release}"
     found = _DEBIAN_RELEASE.fullmatch(release)
@@ -150,7 +153,9 @@ def _arm(arm: ArmInfo) -> Finding:
 
 
 def capability(status: str) -> Finding:
-    """Whether the process with this status file (proc(5)) has the capability to change flows."""
+    """Check whether a process has the capability to change flows. `status` is the content of the process's
+    status file (proc(5)).
+    """
     for line in status.splitlines():
         if line.startswith("CapEff:") and int(line.split()[1], 16) >> CAP_NET_ADMIN & 1:
             return Finding("permission", "ok", "this user has CAP_NET_ADMIN")
@@ -198,10 +203,10 @@ def _named(config: Config) -> Iterator[Finding]:
 
 
 def named_finding(obstacle: str, *, named: bool, pinned: bool) -> Finding:
-    """The state of `use` on this machine.
+    """Judge whether the flows that an operator has named with `use` or in a policy get `mutant`.
 
-    `obstacle` says why the program cannot run. `named` tells whether an operator has named any flows, and
-    `pinned` whether the program is loaded.
+    `obstacle` says why the BPF program that does this cannot run, and is empty if it can. `named` tells
+    whether an operator has named any flows, and `pinned` whether the program is loaded.
     """
     if not named:
         if obstacle:
@@ -214,7 +219,7 @@ def named_finding(obstacle: str, *, named: bool, pinned: bool) -> Finding:
 
 
 def runs(name: str) -> bool:
-    """Whether a program with this name runs."""
+    """Whether a process with this name runs."""
     for file in Path("/proc").glob("[0-9]*/comm"):
         with contextlib.suppress(OSError):
             if file.read_text().strip() == name:

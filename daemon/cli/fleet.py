@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher fleet status` shows the exchange with other hosts, and their knowledge of prefixes."""
+"""`ltp-switcher fleet status` shows how this host exchanges knowledge with other hosts, and their knowledge
+of prefixes.
+"""
 
 from __future__ import annotations
 

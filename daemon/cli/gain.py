@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher evaluate` and `report`: judge policies and the daemon from the log of decisions."""
+"""`ltp-switcher evaluate` and `ltp-switcher report`: estimate the rewards of policies and the daemon's gain
+from the log of decisions.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from ltp_switcher.errors import ArtifactError, ConfigError
 
 
 def judge(options: argparse.Namespace) -> int:
-    """Estimate the reward that a policy would have earned, or export the log."""
+    """Carry out `evaluate`: estimate the reward that a policy would have earned, or export the log."""
     if options.policy is None and options.export is None:
         raise ConfigError("--policy", None, "--policy NAME or --export FILE")
     place, skipped = options.log or place_of(options), log.Skipped()
@@ -44,7 +46,7 @@ def judge(options: argparse.Namespace) -> int:
 
 
 def report(options: argparse.Namespace) -> int:
-    """Print the daemon's gain, or the gain that its advice would bring."""
+    """Print the daemon's gain. In mode advise, print the gain that the daemon's advice would bring."""
     # The rows before --since tell how the prefixes of an experiment differed before it.
     place = options.log or place_of(options)
     kept, flows = KeptLog(place), KeptFlows(place)
@@ -62,7 +64,9 @@ def report(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def named(options: argparse.Namespace, what: str = "decisions") -> Iterator[None]:
-    """Turn a failure to read the log into an error about the command line. Raises `ConfigError`."""
+    """If the log that the command line names cannot be read, raise `ConfigError`, which blames the command
+    line. `what` is the content of the log.
+    """
     try:
         yield
     except ArtifactError as error:
@@ -80,9 +84,7 @@ def _tell_progress(rows: int) -> None:
 
 
 def tell_skipped(skipped: log.Skipped) -> None:
-    """Print on stderr how many parts of the log could not be read. Programs that read stdout
-    do not see this.
-    """
+    """Print on stderr how many parts of the log were left out. Programs that read stdout do not see this."""
     if skipped.damaged:
         print(f"ltp-switcher: {skipped.damaged} damaged records of the log are left out", file=sys.stderr)
     if skipped.old:
@@ -98,12 +100,12 @@ def tell_skipped(skipped: log.Skipped) -> None:
 
 
 def place_of(options: argparse.Namespace) -> Path:
-    """The path of the log in the settings' state directory."""
+    """The folder of the log of decisions, in the state directory of the settings."""
     return Path(settings(options).daemon.state_dir) / log.FOLDER
 
 
 def since(options: argparse.Namespace) -> float:
-    """The Unix time from which rows count; 0 if all count."""
+    """The Unix time from which rows of the log count; 0 if all count."""
     return time.time() - options.since if options.since is not None else 0.0
 
 
@@ -175,7 +177,7 @@ def _print_report(options: argparse.Namespace, found: reports.Report) -> int:
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
-    """A sentence for people, which rows for programs go without."""
+    """Print a sentence for people. With --terse, which is for programs, print nothing."""
     if not options.terse:
         print(text)
 

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options. Those of all commands may stand before the command, too."""
+    """The parsed command line. The options that all commands have may stand before the command, too."""
     made = parser()
     options = made.parse_args(arguments)
     given = [name for name in ("json", "terse") if getattr(options, name)]
@@ -83,12 +83,14 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def settings(options: argparse.Namespace) -> Config:
-    """The settings, with the command line's flags applied. Raises `ConfigError`."""
+    """The settings in force, with the flags of the command line applied. Raises `ConfigError`."""
     return layers(options).config()
 
 
 def layers(options: argparse.Namespace) -> Layers:
-    """The settings by origin, with the command line's flags applied. Raises `ConfigError`."""
+    """The settings of each source (defaults, file, environment, flags of the command line). Raises
+    `ConfigError`.
+    """
     flags: dict[str, object] = {}
     for text in getattr(options, "set", None) or []:
         flags.update([load.parse_assignment(text)])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`use`, `unuse`, `used`: destinations whose connections run `mutant`, chosen by a BPF program."""
+"""`use`, `unuse`, `used`: choose the destinations whose connections run `mutant`. A BPF program gives them
+`mutant`.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ Counts = Mapping[bytes, tuple[Verdict, Count]]
 
 
 def use(options: argparse.Namespace) -> int:
-    """Add prefixes, and put them in force. This is refused without the module, or if the program
-    cannot run.
+    """Add destination prefixes, and put them in force. The command is refused if the module is not loaded, or
+    if the BPF program cannot run.
     """
     asked = [prefix_of(text) for text in options.prefix]
     program = Program()
@@ -45,7 +47,7 @@ def use(options: argparse.Namespace) -> int:
 
 
 def unuse(options: argparse.Namespace) -> int:
-    """Remove prefixes, and take them out of force."""
+    """Remove destination prefixes, and take them out of force."""
     if not options.prefix and not options.all:
         raise InvalidValueError("PREFIX", "", "a prefix that `ltp-switcher used` lists, or --all")
     asked = [prefix_of(text) for text in options.prefix]
@@ -67,8 +69,8 @@ def unuse(options: argparse.Namespace) -> int:
 
 
 def used(options: argparse.Namespace) -> int:
-    """List prefixes and policies with their counts, put them in force, or take all of them out
-    of the kernel.
+    """List prefixes and policies with the counts of their flows, or put them in force, or take all of them
+    out of the kernel.
     """
     program = Program()
     if options.withdraw:
@@ -88,7 +90,7 @@ def used(options: argparse.Namespace) -> int:
 def _change(
     options: argparse.Namespace, program: Program, before: store.PrefixFile, after: store.PrefixFile
 ) -> Rules:
-    """Put other prefixes in force and keep them: both or neither."""
+    """Put other prefixes in force and save them. Either both succeed or nothing is changed."""
     _warn(after.faults)
     rules = _rules(options, after.prefixes)
     program.put(rules)
@@ -116,7 +118,7 @@ def _warn(faults: tuple[str, ...] | list[str]) -> None:
 
 
 def _show(options: argparse.Namespace, rules: Rules, program: Program, asked: list[Network] | None) -> int:
-    """Print the rules; `asked` alone where it is given."""
+    """Print the rules; if `asked` is given, print only the rules of these prefixes."""
     only = None if asked is None else set(map(str, asked))
     shown = [one for one in rules.named if only is None or (one.match in only and not one.policy)]
     counts: Counts | None = {}
@@ -140,7 +142,7 @@ def _show(options: argparse.Namespace, rules: Rules, program: Program, asked: li
 
 
 def _told(one: Named, rules: Rules, counts: Counts | None) -> Object:
-    """A rule in words and numbers. Flows are None where they are not known."""
+    """A rule as it is printed. The numbers of flows are None if they are not known."""
     count = Count()
     for key in one.keys:
         if counts is not None and key in counts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`network`: pass reports from the measurement agents on routers to the daemon, in a process without any
+"""`network`: pass reports of the measurement agents on routers to the daemon. The process needs no
 capability.
 """
 
@@ -25,7 +25,9 @@ log = logging.getLogger("ltp_switcher.network")
 
 
 def relay(options: argparse.Namespace) -> int:
-    """Ask the agents and tell the daemon until SIGTERM. Without agents, return at once."""
+    """Pass the agents' reports to the daemon until SIGTERM. If the settings name no agents, return
+    at once.
+    """
     logs.set_up("info")
     config = settings(options)
     urls = config.learned.owl_network_urls
@@ -44,7 +46,7 @@ def relay(options: argparse.Namespace) -> int:
 
 
 def _tell(socket: str, known: NetworkKnowledge | None, heard: bool) -> bool:
-    """Tell the daemon. Whether it heard; a change of that is logged."""
+    """Pass a report to the daemon. Returns whether the daemon took it; a change of this is logged."""
     params: dict[str, Json] = {}
     if known is not None:
         params = {"pnc_pkts": known.pnc_pkts, "pna": known.pna, "known": known.known}

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher outcomes` summarises the outcomes of flows by prefix, size, arm and group."""
+"""`ltp-switcher outcomes` summarises the outcomes of flows by destination prefix, size, starting arm and
+group of an experiment.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from ltp_switcher.daemon.gain import outcomes as outcome_log
 
 
 def outcomes(options: argparse.Namespace) -> int:
-    """Summarise the log of outcomes."""
+    """Print a summary of the log of outcomes, which has the totals of each flow's life."""
     place: Path = options.log or Path(settings(options).daemon.state_dir) / outcome_log.FOLDER
     skipped = log.Skipped()
     with named(options, "outcomes"):

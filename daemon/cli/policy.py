@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policy`: show the policies, apply a file of policies, or show the difference."""
+"""`policy`: show the operators' policies, put a file of policies in force, or show how the file differs from
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from ltp_switcher.errors import ConfigError
 
 
 def policy(options: argparse.Namespace) -> int:
-    """Print the policies, or apply a file."""
+    """Print the policies in force, or put a file of policies in force. With --dry-run, only print the
+    difference.
+    """
     if options.action != "apply":
         if options.file is not None or options.dry_run:
             raise ConfigError(

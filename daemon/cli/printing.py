@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the daemon for the command line, and prints the daemon's answers."""
+"""Sends the command line's requests to the daemon, and prints the answers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ Object = dict[str, Json]
 
 
 def ask(options: argparse.Namespace, method: str, **params: Json) -> Json:
-    """Call a method of the daemon. Raises `ControlError`."""
+    """Call a method of the daemon's control socket, and return its result. Raises `ControlError`."""
     with ControlClient(settings(options).daemon.control_socket) as client:
         return client.call(method, **params)
 
 
 def ask_to_change(options: argparse.Namespace, method: str, **params: Json) -> tuple[Object, int]:
-    """Call a method that changes something. Returns the method's answer and the exit status so far.
+    """Call a method that changes something. Returns the method's result, and an exit status.
 
-    A change that could not be saved is in force all the same. Then a message says so, and the status is 1.
+    A change that could not be saved is still in force until the daemon ends. Then a message says so on
+    stderr, and the status is 1; otherwise it is 0.
     """
     found = as_object(ask(options, method, **params))
     status = 0
@@ -44,19 +45,21 @@ def ask_to_change(options: argparse.Namespace, method: str, **params: Json) -> t
 
 
 def timed(options: argparse.Namespace) -> Object:
-    """The request's parameter for the time in which a change has to be confirmed."""
+    """The request's parameter `confirm_within_s`, the time in which a change must be confirmed; empty if the
+    command line sets no time.
+    """
     within_s: float | None = options.confirm_within
     return {} if within_s is None else {"confirm_within_s": within_s}
 
 
 def print_json(value: Json | Sequence[Object]) -> int:
-    """Print a value as JSON."""
+    """Print a value as JSON. Returns the exit status 0."""
     print(json.dumps(value, indent=2))
     return 0
 
 
 def print_object(options: argparse.Namespace, value: Object) -> int:
-    """Print the members of an object, each on its own line, or as JSON."""
+    """Print the members of an object, each on its own line, or as JSON. Returns the exit status 0."""
     if options.json:
         return print_json(value)
     if options.terse:
@@ -68,14 +71,16 @@ def print_object(options: argparse.Namespace, value: Object) -> int:
 
 
 def print_terse(rows: Iterable[Sequence[str]]) -> int:
-    """Print rows for other programs: one line for each row, with tabs between values."""
+    """Print rows for other programs, one row on a line, with tabs between values. Returns the exit
+    status 0.
+    """
     for row in rows:
         print("\t".join(map(printable, row)))
     return 0
 
 
 def print_table(options: argparse.Namespace, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> int:
-    """Print a table, or only its rows."""
+    """Print a table, or with --terse only its rows. Returns the exit status 0."""
     if options.terse:
         return print_terse(rows)
     from rich.table import Table
@@ -91,7 +96,7 @@ def print_table(options: argparse.Namespace, headings: Sequence[str], rows: Iter
 
 
 def console() -> Console:
-    """The terminal. Tables are 200 characters wide if the output goes to a pipe."""
+    """The terminal. If the output goes to a pipe, tables are 200 characters wide."""
     from rich.console import Console
 
     made = Console()
@@ -100,7 +105,7 @@ def console() -> Console:
 
 
 def cell(value: Json) -> str:
-    """A value as a table shows it."""
+    """The text of a value in a table."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -113,15 +118,17 @@ def cell(value: Json) -> str:
 
 
 def words(value: Json) -> str:
-    """The entries of a list with commas between them."""
+    """The entries of a list with commas between them; a dash for an empty list."""
     return ", ".join(printable(str(entry)) for entry in value) if isinstance(value, list) and value else "-"
 
 
 def as_object(value: Json) -> Object:
-    """The value as an object. The protocol says that it is one."""
+    """The value as a dictionary, for type checkers. The daemon's protocol makes sure that it is one."""
     return cast("Object", value)
 
 
 def as_objects(value: Json) -> list[Object]:
-    """The value as a list of objects. The protocol says that it is one."""
+    """The value as a list of dictionaries, for type checkers. The daemon's protocol makes sure that it is
+    one.
+    """
     return cast("list[Object]", value)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher replay` tries the learner from flow to flow on the visits in a log of outcomes."""
+"""`ltp-switcher replay` shows how well the learner would have chosen arms for visits. A visit is a group of
+flows to a prefix, and comes from a log of outcomes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from ltp_switcher.errors import InvalidValueError
 
 
 def replay(options: argparse.Namespace) -> int:
-    """Replay visits. Raises `InvalidValueError` if the log has no visits that can be compared."""
+    """Let the learner choose arms for visits that are drawn from the log, and print its results. Raises
+    `InvalidValueError` if no prefix has enough visits on every arm.
+    """
     place: Path = options.log or Path(settings(options).daemon.state_dir) / outcomes.FOLDER
     skipped = log.Skipped()
     with named(options, "outcomes"):
@@ -61,7 +65,9 @@ def _arms(table: outcomes.VisitTable, names: dict[int, str], decision: str) -> l
 
 
 def _pools(table: outcomes.VisitTable, arms: list[int], least: int) -> tuple[list[int], list[list[Pool]]]:
-    """The prefixes with at least so many visits of each arm, and the pools of each."""
+    """The prefixes with at least `least` visits on each arm, and for each of these prefixes the visits on
+    each arm.
+    """
     prefixes, pools = [], []
     for prefix in np.unique(table.prefixes).tolist():
         chosen = [np.flatnonzero((table.prefixes == prefix) & (table.arms == arm)) for arm in arms]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rollout`: begin a rollout in stages, show its state, or abort it."""
+"""`rollout`: begin a rollout, which gives the daemon's choices to more and more of the traffic, show its
+state, or abort it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of the service: `run` and `give-back`."""
+"""The commands of the systemd service: `run` and `give-back`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def give_back(options: argparse.Namespace) -> int:
-    """Restore the default that a crashed daemon replaced. After a clean stop there is nothing to do."""
+    """Restore the system's default congestion control, which a daemon that crashed had replaced. After a
+    clean stop there is nothing to do.
+    """
     from ltp_switcher.daemon.service import log
     from ltp_switcher.daemon.service.default_congestion_control import Takeover
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands for settings and the operators' changes."""
+"""The commands for settings, and for the changes that operators have made at run time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from ltp_switcher.errors import ConfigError
 
 
 def config(options: argparse.Namespace) -> int:
-    """Print the settings with their origins, print the example file, or set or drop overrides."""
+    """Print the settings with their origins, or the example file; or override settings at run time, or drop
+    such overrides.
+    """
     if options.example:
         print(example(), end="")
         return 0
@@ -61,7 +63,9 @@ def _only(found: Object, wanted: Mapping[str, Mapping[str, object]]) -> Object:
 
 
 def changes(options: argparse.Namespace) -> int:
-    """Print the last changes, undo a change, or confirm the changes that wait."""
+    """Print the last changes, undo a change, or confirm the changes that would otherwise be undone after a
+    time.
+    """
     if options.revert is not None:
         reverted, status = ask_to_change(options, "changes.revert", number=options.revert)
         if options.json:
@@ -89,7 +93,7 @@ def changes(options: argparse.Namespace) -> int:
 
 
 def overrides(options: argparse.Namespace) -> int:
-    """Print the values that override the configuration, or drop them."""
+    """Print the values that override the configuration, or drop all of them."""
     if options.action == "clear":
         found, status = ask_to_change(options, "overrides.clear")
     else:
@@ -107,7 +111,9 @@ def overrides(options: argparse.Namespace) -> int:
 
 
 def _in_force(options: argparse.Namespace) -> Object:
-    """The settings of the daemon; where none runs, or a file is named, those of that file."""
+    """The settings of the running daemon. If none runs, or if the command line names a file, the settings of
+    the file.
+    """
     if options.config is None:
         try:
             return as_object(ask(options, "config.get"))
@@ -120,7 +126,7 @@ def _in_force(options: argparse.Namespace) -> Object:
 
 
 def _print(options: argparse.Namespace, found: Object) -> int:
-    """Print the settings as TOML, with each origin but the default in a comment."""
+    """Print the settings as TOML. A comment names the origin of a value that is not the default."""
     if options.json:
         return print_json(found)
     origins = as_object(found["origins"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that ask the running daemon and print the answers."""
+"""The commands that ask the running daemon for something, or change it, and print the answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def status(options: argparse.Namespace) -> int:
 
 
 def flows(options: argparse.Namespace) -> int:
-    """Print the flows with the most goodput, once or until interrupted."""
+    """Print the flows with the most goodput, once, or again and again until the command is interrupted."""
     with ControlClient(settings(options).daemon.control_socket) as client:
         narrowed = {
             name: value
@@ -119,7 +119,7 @@ def flows(options: argparse.Namespace) -> int:
 
 
 def flow(options: argparse.Namespace) -> int:
-    """Print one flow."""
+    """Print the state of one flow."""
     found = as_object(ask(options, "flows.get", cookie=options.cookie))
     if not options.json:
         found["why"] = as_object(found["why"])["sentence"]
@@ -127,7 +127,9 @@ def flow(options: argparse.Namespace) -> int:
 
 
 def why(options: argparse.Namespace) -> int:
-    """Print why a flow runs its arm, the policy's estimates, and the flow's last switches."""
+    """Print why a flow runs its arm, the rewards that the policy expects of arms, and the flow's last
+    switches.
+    """
     flow = as_object(ask(options, "flows.get", cookie=options.cookie))
     found = as_object(flow["why"])
     if options.json:
@@ -148,7 +150,7 @@ def why(options: argparse.Namespace) -> int:
 
 
 def _number(one: Object) -> str:
-    """A number of the path with its doubt, unit and age."""
+    """A measurement of the path in words, with its uncertainty, unit and age."""
     if one["value"] is None:
         return "not observed"
     doubt = "" if one["error"] is None else f" ± {one['error']:g}"
@@ -162,7 +164,7 @@ def _ago(age_s: float) -> str:
 
 
 def arms(options: argparse.Namespace) -> int:
-    """Print the arms, or load one."""
+    """Print the arms (the congestion controls among which the daemon chooses), or load one."""
     if options.load is not None:
         return print_object(options, as_object(ask(options, "arms.load", name=options.load)))
     found = as_objects(ask(options, "arms.list"))
@@ -173,7 +175,9 @@ def arms(options: argparse.Namespace) -> int:
 
 
 def pool(options: argparse.Namespace) -> int:
-    """Print the pool and the teams, or set the pool."""
+    """Print the pool of arms among which the daemon chooses, and the smaller teams for some prefixes; or set
+    the pool.
+    """
     if options.action == "set" and not options.arms:
         raise ConfigError("pool set", "", "names of arms, see `ltp-switcher arms`")
     if options.action == "set":
@@ -190,7 +194,7 @@ def pool(options: argparse.Namespace) -> int:
 
 
 def team_size(options: argparse.Namespace) -> int:
-    """Print k, or set it."""
+    """Print or set k, the number of arms that team selection picks out of the pool for a prefix."""
     if options.k is None:
         return print_object(options, as_object(ask(options, "k.get")))
     found, status = ask_to_change(options, "k.set", k=options.k, runtime=options.runtime, **timed(options))
@@ -200,7 +204,7 @@ def team_size(options: argparse.Namespace) -> int:
 
 
 def pin(options: argparse.Namespace) -> int:
-    """Pin a flow."""
+    """Hold a flow at an arm, and print the flow."""
     found, status = ask_to_change(
         options, "pin", cookie=options.cookie, arm=options.arm, runtime=options.runtime
     )
@@ -208,13 +212,13 @@ def pin(options: argparse.Namespace) -> int:
 
 
 def unpin(options: argparse.Namespace) -> int:
-    """Unpin a flow."""
+    """Let the daemon choose the arm of a pinned flow again, and print the flow."""
     found, status = ask_to_change(options, "unpin", cookie=options.cookie)
     return _print_pin(options, found) or status
 
 
 def mode(options: argparse.Namespace) -> int:
-    """Print the mode, or set it."""
+    """Print the daemon's mode (active, advise or off), or set it."""
     if options.mode is None:
         return print_object(options, as_object(ask(options, "mode.get")))
     found, status = ask_to_change(
@@ -224,7 +228,7 @@ def mode(options: argparse.Namespace) -> int:
 
 
 def mpts(options: argparse.Namespace) -> int:
-    """Print team selections, start them, or cancel them."""
+    """Print, start or cancel team selections, which search for the best arms for a prefix."""
     prefix: Object = {} if options.prefix is None or options.action is None else {"prefix": options.prefix}
     found = as_object(ask(options, f"mpts.{options.action or 'status'}", **prefix))
     if options.json:
@@ -260,7 +264,7 @@ def reload(options: argparse.Namespace) -> int:
 
 
 def version(options: argparse.Namespace) -> int:
-    """Print the versions. A daemon that does not run has no version."""
+    """Print the versions of this program and of the running daemon, if one runs."""
     found: Object = {"program": ltp_switcher.__version__, "daemon": None}
     try:
         found["daemon"] = as_object(ask(options, "version"))["version"]

@@ -14,7 +14,7 @@ from ltp_switcher.errors import ConfigError
 
 
 def token(options: argparse.Namespace) -> int:
-    """Carry out one of the three actions."""
+    """Carry out the action: make, list or remove tokens."""
     path = Path(settings(options).api.token_file)
     if options.action == "list":
         return _list(options, path)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher visits` shows the plans and effects that the daemon has learned from flow to flow."""
+"""`ltp-switcher visits` shows the daemon's knowledge from visits. A visit is a group of flows to a prefix
+that began near each other.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ltp_switcher.daemon.cli.printing import (
 
 
 def visits(options: argparse.Namespace) -> int:
-    """Print the prefixes with their plans and effects, the most recently seen first."""
+    """Print the prefixes with the arms that their visits try and the effects of these arms. The most recently
+    seen prefix comes first.
+    """
     params: Object = {"limit": options.limit}
     if options.prefix is not None:
         params["prefix"] = options.prefix

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of a site share their knowledge of the arms on prefixes, through a store that speaks the Redis
-protocol.
+"""The hosts of a site tell each other how well the arms do on destination prefixes, through a store that
+speaks the Redis protocol.
 """

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """One exchange: this host's lessons go to the store, and the knowledge of other hosts comes back.
 
-A lesson is the knowledge of one host about the arms on a prefix. An exchange waits only for the store and the
-daemon, and no flow waits for the exchange. It has these steps:
+A lesson is the knowledge of one host about the arms on a prefix. A prefix's stamp is a number in the store
+that every write to the prefix changes. A host's presence is a sign of life that it writes into the store. An
+exchange waits only for the store and the daemon, and no flow waits for the exchange. It has these steps:
 
 1. The daemon names the prefixes with traffic that have learned since the last exchange.
-2. The stamps of these prefixes show to which of them other hosts have written. This host's presence, the sign
-   of life that it writes into the store, shows whether the store has lost anything. A store that was emptied,
-   or that failed over and lost the last seconds, does not have the latest presence. Then this host writes
-   everything again.
+2. This host reads the stamps, which show the prefixes to which other hosts have written. It also reads its
+   own presence. If this is not the latest one, the store was emptied, or failed over and lost the last
+   seconds. Then this host writes all of its lessons again.
 3. This host writes the lessons that tell something new, and then its presence.
-4. It reads and merges the prefixes with another stamp, and passes the result on to the daemon. After a loss
-   the next exchange reads them. The first host that finds the loss writes into the store the time by which
-   all hosts must have written again. At that time every host exchanges once more.
+4. It reads the prefixes with another stamp, merges the lessons of all hosts, and passes the result on to the
+   daemon.
+
+After a loss, a host puts off its reads to its next exchange. The first host that finds the loss writes into
+the store the time by which all hosts must have written again. At that time every host exchanges once more.
 
 A prefix whose changes tell nothing new is read less and less often, down to once a minute. So busy prefixes
 of a large site cost as little as quiet ones. A prefix without traffic on this host is read less and less
@@ -43,69 +45,76 @@ from ltp_switcher.daemon.settings.fleet import FleetSection
 from ltp_switcher.errors import InvalidValueError, StoreError
 
 LIVE_S: Final = 3600.0
-"""Time in seconds after which a prefix that the daemon does not report counts as without traffic."""
+"""Time in seconds without a report from the daemon after which a prefix counts as without traffic."""
 SELDOM_S: Final = 60.0
-"""Longest time between two reads of a prefix that changes, in seconds."""
+"""Longest time in seconds between two reads of a prefix with traffic whose lessons change."""
 RARE_S: Final = 3600.0
-"""Longest time between two reads of a prefix without traffic on this host, in seconds."""
+"""Longest time in seconds between two reads of a prefix without traffic on this host whose lessons change."""
 AGAIN_S: Final = 600.0
 """Time in seconds after which each lesson is written again, even if nothing has changed."""
 SURVEY_S: Final = 30.0
-"""Time in seconds between two surveys. A survey finds other hosts, and prefixes without
-traffic on this host.
-"""
+"""Time in seconds between two surveys. A survey finds other hosts, and the prefixes that other hosts know."""
 NEWEST: Final = 1024
-"""Number of prefixes with the latest writes by other hosts. This host reads them even before its own first
-flow.
+"""Number of prefixes that this host reads even before its own first flow: those to which other hosts wrote
+last.
 """
 FRESH: Final = 64
-"""Number of these newest prefixes that each exchange looks for. A survey finds the rest."""
+"""Number of the prefixes with the latest writes for which each exchange looks. A survey looks for
+`NEWEST`.
+"""
 JITTER: Final = 0.2
-"""Share by which the pause between exchanges varies at random, so that hosts do not come all at once."""
+"""Largest random change of the pause between exchanges, as a share of it. So hosts do not come all
+at once.
+"""
 PAUSE_MAX: Final = 10.0
-"""Longest pause between exchanges while they fail, as a multiple of the usual period."""
+"""Longest pause between exchanges while they fail, as a multiple of the usual pause."""
 READS_MAX: Final = 512
 """Largest number of prefixes that are read in one exchange."""
 KNOWN_MAX: Final = 8192
 """Largest number of prefixes that this host remembers."""
 SAYS_SD: Final = 0.1
-"""A mean tells something new if it moves by more than this share of its standard deviation."""
+"""The mean of an effect tells something new if it has moved by more than this share of its standard
+deviation.
+"""
 SAYS_VARIANCE: Final = 0.1
-"""A variance tells something new if it changes by more than this share."""
+"""The variance of an effect tells something new if it has changed by more than this share of itself."""
 WRITTEN: Final = 1.1
-"""All hosts have written again after this number of longest pauses. It includes the time of the exchanges."""
+"""After a loss, all hosts have written again within this number of longest pauses. The number includes the
+time that exchanges take.
+"""
 READ_ALL_S: Final = 0.005
-"""Time in seconds that the store needs for all reads of one host. After a loss the hosts read one after the
-other.
+"""Time in seconds that the store needs for all reads of one host. After a loss, the hosts' reads are spread
+over this time for each host.
 """
 TOLD_MAX_BYTES: Final = 48 * 1024
-"""Longest request to the daemon in bytes, somewhat below the limit."""
+"""Largest request to the daemon in bytes, somewhat below the daemon's limit."""
 SOURCES_TOLD: Final = 32
 _MARKS: Final = 1024
-"""Stamps that were read at one time."""
+"""Number of marks. A host's mark, which comes from its name, is a part of its stamps."""
 NAMES: Final = {place: name for name, place in PLACES.items()}
 log = logging.getLogger(__name__)
 
 
 class Daemon(Protocol):
-    """The daemon's control socket; see `ControlClient`."""
+    """The part of the daemon's control socket that an exchange uses; see `ControlClient`."""
 
     def call(self, method: str, **params: Json) -> Json:
-        """Call a method and return its result."""
+        """Call a method of the daemon, and return its result."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """The effects of the arms, shape (ARMS,), by the arms' places. The variance is infinite for an unknown
-    effect.
+    """The knowledge of a prefix: the effect of each arm, as mean and variance, by the arm's id, shape
+    (ARMS,). An effect is the log of the arm's reward over that from the decision's own choice. The variance
+    is infinite for an unknown effect.
     """
 
     mean: Floats
     variance: Floats
 
     def says_more(self, before: Word | None) -> bool:
-        """Whether a host that knows `before` would learn something from these effects."""
+        """Whether these effects would tell something new to a host that knows those in `before`."""
         known = np.isfinite(self.variance)
         if before is None:
             return bool(known.any())
@@ -119,7 +128,7 @@ class Word:
 
 @dataclass(slots=True)
 class Prefix:
-    """The fleet service's memory of a prefix."""
+    """The fleet service's memory of a prefix. Times are Unix times in seconds."""
 
     heard_s: float = -np.inf
     """Time at which the daemon last reported the prefix."""
@@ -129,18 +138,21 @@ class Prefix:
     """The effects that this host last wrote to the store."""
     wrote_s: float = -np.inf
     stamp: float | None = None
-    """The prefix's stamp at the latest read."""
+    """The prefix's stamp at the latest read. Every write to the prefix changes its stamp."""
     due_s: float = -np.inf
     wait_s: float = 0.0
-    """Time between two reads in seconds. It grows while reads bring nothing new."""
+    """Time in seconds between two reads. It grows while reads bring nothing new."""
     told: Word | None = None
-    """The effects from other hosts that the daemon has."""
+    """The effects from other hosts that the daemon was told last."""
     lessons: dict[bytes, bytes] = field(default_factory=dict)
-    """The latest lesson of each other host, by the host's name, the newest last."""
+    """The latest packed lesson of each other host, by the host's name. The lesson that was read last comes
+    last.
+    """
 
 
 class Exchange:
-    """The exchange of lessons, with its state from one run to the next.
+    """The exchange of lessons with the other hosts of a site. It keeps its state from one run to the next. A
+    lesson is the knowledge of one host about the arms on a prefix.
 
     Args:
         settings: the settings of the fleet.
@@ -175,7 +187,7 @@ class Exchange:
         self.learns = False
 
     def run(self, now_s: float) -> None:
-        """Do one exchange at this Unix time. Raises `ControlError` if the daemon cannot be reached.
+        """Do one exchange; `now_s` is Unix time. Raises `ControlError` if the daemon cannot be reached.
 
         If the store cannot be reached, `error` says why, and the daemon is told.
         """
@@ -192,9 +204,9 @@ class Exchange:
         self._report(now_s)
 
     def pause_s(self, failures: int, chance: float) -> float:
-        """Time in seconds until the next exchange. It depends on the number of failures in a row.
+        """Time in seconds until the next exchange, after this number of failures in a row.
 
-        `chance` is random, 0 to 1.
+        `chance` is a random number from 0 to 1, by which the pauses of hosts differ.
         """
         if self._whole_in_s and not failures:
             return self._whole_in_s + READ_ALL_S * self._site_hosts * chance
@@ -244,7 +256,7 @@ class Exchange:
             self._prefixes[name].told = word
 
     def _report(self, now_s: float) -> None:
-        """Tell the daemon how all of this fares."""
+        """Tell the daemon how well exchanges work, for its status."""
         counts: dict[str, Json] = {**self.counts}
         lag_s = now_s - self._whole_s
         self._daemon.call(
@@ -259,7 +271,7 @@ class Exchange:
         )  # fmt: skip
 
     def _live(self, now_s: float) -> list[str]:
-        """The prefixes with traffic here."""
+        """The prefixes with traffic on this host."""
         return [name for name, known in self._prefixes.items() if now_s - known.heard_s < LIVE_S]
 
     # The store
@@ -285,9 +297,10 @@ class Exchange:
         self._read(due[:READS_MAX], now_s)
 
     def _waits(self, has_lost: bool, whole_s: float, now_s: float) -> bool:
-        """Whether others have to write again, since the store has lost something of this or another host.
+        """Whether to read nothing yet, because the store has lost something and other hosts have to write it
+        again.
 
-        Before they have, there may be older lessons than those that are known here.
+        Until they have, the store may have older lessons than this host knows.
         """
         period_s = self._settings.period_s
         longest_s = WRITTEN * pause_s(period_s, 0, 1.0)
@@ -303,9 +316,10 @@ class Exchange:
         return self._whole_in_s > 0
 
     def _check_presence(self, presence: bytes | None, now_s: float) -> bool:
-        """Whether the store has lost what was written last. If so, all is written and read again.
+        """Whether the store has lost this host's last writes. If so, everything is written and read again.
 
-        Where another host has this host's name, nothing is lost by that. Each of them writes its news.
+        If another host has this host's name by mistake, the store has lost nothing, and each host writes its
+        news.
         """
         if presence == self._presence:
             return False
@@ -348,7 +362,7 @@ class Exchange:
             self.error = f"the store at {self._store.address} takes no more writes: it is full"
 
     def _survey(self, now_s: float) -> None:
-        """Look at the site's hosts, and at prefixes that others know and this host does not."""
+        """Look at the site's hosts, and at prefixes that other hosts know and this host does not."""
         self.hosts.fade(now_s)
         self._site_hosts, presences = self._store.hosts()
         for host, value in presences.items():
@@ -361,7 +375,7 @@ class Exchange:
         self._survey_s = now_s
 
     def _meet(self, newest: Sequence[str], live: Sequence[str]) -> None:
-        """Ask for these prefixes, too, from now on, where there is no traffic to them here."""
+        """Look at these prefixes from now on, even without traffic to them on this host."""
         known = {*live, *self._others}
         for name in newest:
             if name not in known and _is_prefix(name):
@@ -369,7 +383,7 @@ class Exchange:
                 self._others.append(name)
 
     def _read(self, due: Sequence[tuple[str, float]], now_s: float) -> None:
-        """Read prefixes, merge what hosts say of them, and tell the daemon what is new."""
+        """Read prefixes, merge the hosts' lessons about each, and tell the daemon the news."""
         if not due:
             return
         names = [name for name, _ in due]
@@ -398,9 +412,10 @@ class Exchange:
             self._tell(*cast("tuple[list[str], list[Word], list[list[str]]]", zip(*news, strict=True)))
 
     def _remember(self, name: str, found: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """Take in lessons of a prefix by host. Returns all that count, those of earlier reads among them.
+        """Take in the lessons about a prefix, by host. Returns all lessons that count, including those of
+        earlier reads.
 
-        So a store that was emptied, or of many hosts only some, takes no knowledge away.
+        So no knowledge is lost if the store was emptied, or if it returns only some of many hosts.
         """
         known = self._prefixes[name].lessons
         own = self._host.encode()
@@ -416,7 +431,9 @@ class Exchange:
     def _merge(
         self, names: Sequence[str], found: Sequence[dict[bytes, bytes]], now_s: float
     ) -> tuple[Merged, list[list[str]]]:
-        """The lessons of each prefix as one, and the names of the hosts whose lessons these are."""
+        """Merge the lessons about each prefix. The second result has the names of the hosts whose lessons
+        were merged.
+        """
         entries = []
         for row, (name, lessons) in enumerate(zip(names, found, strict=True)):
             known = self._remember(name, lessons)
@@ -460,16 +477,17 @@ class Exchange:
 
 
 def pause_s(period_s: float, failures: int, chance: float) -> float:
-    """Time in seconds until the next exchange. The time doubles with each failure in a row.
+    """Time in seconds until the next exchange: the period of the settings, doubled for each failure in a row
+    up to `PAUSE_MAX` periods.
 
-    `chance` is random, 0 to 1.
+    `chance` is a random number from 0 to 1, by which the pauses of hosts differ by `JITTER`.
     """
     longer = min(2.0 ** min(failures, 32), PAUSE_MAX)
     return period_s * longer * (1.0 + JITTER * (2.0 * chance - 1.0))
 
 
 def _is_prefix(name: str) -> bool:
-    """Whether it is a prefix as the daemon writes it; in the store there may be anything."""
+    """Whether a text from the store, which may be any text, is a prefix as the daemon writes it."""
     try:
         return prefix_text(prefix_key(name)) == name
     except InvalidValueError:
@@ -477,12 +495,12 @@ def _is_prefix(name: str) -> bool:
 
 
 def _epoch(cursor: str | None) -> str:
-    """Return the part of a cursor that names the daemon."""
+    """The part of a cursor that identifies one run of the daemon."""
     return (cursor or "").partition(":")[0]
 
 
 def _pieces(lessons: Sequence[Json]) -> Iterator[list[Json]]:
-    """Lists of lessons whose requests the daemon takes."""
+    """Split lessons into lists that are small enough for one request to the daemon."""
     batch: list[Json] = []
     size = 0
     for lesson in lessons:

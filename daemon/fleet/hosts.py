@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other hosts of the site: their presence, and how well each host's lessons agree with the others'
+"""The other hosts of the site: their signs of life, and how well each host's lessons agree with the others'
 lessons.
 
-Two hosts that have the same name by mistake overwrite each other's presence, and so notice the mistake.
+Each host writes its presence, a sign of life, into the store under its name. Two hosts that have the same
+name by mistake overwrite each other's presence, and so notice the mistake.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from ltp_switcher.daemon.settings.fleet import NAME
 KNOWN_MAX: Final = 256
 """Largest number of hosts that are remembered."""
 HALF_LIFE_S: Final = 600.0
-"""Time in seconds after which a comparison counts only half."""
+"""Time in seconds after which a comparison of a host's lesson with the others' counts only half."""
 COMPARED_LEAST: Final = 8.0
-"""Least number of comparisons before a host can be reported as disagreeing."""
+"""Least number of comparisons, weighted by age, before a host can be reported as disagreeing."""
 APART_SHARE: Final = 0.5
-"""A host is reported as disagreeing if a larger share of its comparisons is far from all other hosts."""
+"""Share of a host's comparisons in which its lesson is far from all others. Above this share, the host is
+reported as disagreeing.
+"""
 PRESENCE_MAX_BYTES: Final = 512
 NAMESAKES_MAX: Final = 64
 """Largest number of other services with this host's name that are remembered."""
@@ -34,24 +37,24 @@ NAMESAKE_S: Final = 60.0
 
 @dataclass(slots=True)
 class Presence:
-    """The sign of life that a host leaves in the store at each exchange."""
+    """The sign of life that a host writes into the store at each exchange."""
 
     instance: str
-    """A random text that the host's service made at its start."""
+    """A random text that the host's service drew at its start."""
     version: str
     number: int
-    """Number of the host's latest exchange."""
+    """Number of the host's latest exchange, from 1 on."""
     time_s: float
     lessons: int
-    """Number of lessons that the host has written."""
+    """Number of lessons that the host's service has written since its start."""
 
     def packed(self) -> bytes:
-        """Return the presence as a value of the store."""
+        """Return the presence as bytes for the store."""
         return json.dumps([self.instance, self.version, self.number, int(self.time_s), self.lessons]).encode()
 
 
 def presence_of(value: bytes | None) -> Presence | None:
-    """The presence in a value of the store; None if the value is missing or damaged."""
+    """The presence in some bytes from the store; None if they are missing or damaged."""
     if value is None or len(value) > PRESENCE_MAX_BYTES:
         return None
     try:
@@ -67,7 +70,7 @@ def presence_of(value: bytes | None) -> Presence | None:
 
 @dataclass(slots=True)
 class Seen:
-    """Counts and times of one other host, as this host has seen it."""
+    """Counts and times about one other host, as this host has seen it."""
 
     version: str = ""
     time_s: float = 0.0
@@ -82,23 +85,23 @@ class Seen:
 
     @property
     def disagrees(self) -> bool:
-        """Whether the host is far from all other hosts in most comparisons."""
+        """Whether the host's lessons are far from those of all other hosts in most comparisons."""
         return self.compared >= COMPARED_LEAST and self.apart > APART_SHARE * self.compared
 
 
 class Namesakes:
-    """Other services that write their presence under this host's name.
+    """Other services that write their presence (a sign of life) into the store under this host's name.
 
-    A presence may also be left from an earlier run of this host, if a store that failed over brings it back.
-    A living service differs from such a presence in two ways: it writes after this host did, or it comes
-    again with a higher number.
+    Such a presence may also be left from an earlier run of this host, if a store that failed over brings it
+    back. The presence of a living service differs from this in two ways. It was written after this host's
+    own, or it comes again with a higher number.
     """
 
     def __init__(self) -> None:
         self._met: dict[str, tuple[int, float]] = {}
 
     def lives(self, presence: Presence, wrote_s: float, now_s: float) -> bool:
-        """Whether a presence comes from a living service.
+        """Whether a presence under this host's name comes from another living service. Times are Unix times.
 
         `wrote_s` is the time at which this host wrote its own presence.
         """
@@ -111,12 +114,14 @@ class Namesakes:
         return found
 
     def count(self, now_s: float) -> int:
-        """The number of living services under this host's name."""
+        """The number of living services under this host's name, this host not included. `now_s` is
+        Unix time.
+        """
         return sum(now_s - seen_s <= NAMESAKE_S for _, seen_s in self._met.values())
 
 
 class Hosts:
-    """The other hosts by name."""
+    """The other hosts of the site, by name."""
 
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
@@ -126,8 +131,8 @@ class Hosts:
         return len(self._seen)
 
     def of(self, name: bytes) -> Seen | None:
-        """The host with the name of a store field; None if the name is not allowed, or if there is no
-        room.
+        """The counts about the host with this name, which is the name of a field in the store; None if the
+        name is not allowed. If there is no room, the host that was seen the longest time ago is forgotten.
         """
         text = name.decode(errors="replace")
         if not NAME.fullmatch(text):
@@ -138,14 +143,16 @@ class Hosts:
         return self._seen.setdefault(text, Seen())
 
     def met(self, presences: Mapping[bytes, bytes]) -> None:
-        """Take in the presences that other hosts have left in the store."""
+        """Take in the presences (signs of life) that other hosts have written into the store, by the hosts'
+        names.
+        """
         for name, value in presences.items():
             presence, seen = presence_of(value), self.of(name)
             if seen is not None and presence is not None:
                 seen.version, seen.time_s = presence.version[:64], float(presence.time_s)
 
     def judged(self, name: bytes, verdict: Verdict) -> None:
-        """Count a verdict about a value of the host that is not usable."""
+        """Count the verdict on a host's lesson that is not usable."""
         seen = self.of(name)
         if seen is None:
             return
@@ -154,7 +161,9 @@ class Hosts:
         seen.other_model += verdict is Verdict.OTHER_MODEL
 
     def fade(self, now_s: float) -> None:
-        """Reduce the weight of earlier comparisons."""
+        """Reduce the weight of earlier comparisons of lessons, by half in `HALF_LIFE_S`. `now_s` is Unix
+        time.
+        """
         factor = 0.5 ** (max(now_s - self._faded_s, 0.0) / HALF_LIFE_S)
         self._faded_s = now_s
         for seen in self._seen.values():
@@ -162,7 +171,9 @@ class Hosts:
             seen.apart *= factor
 
     def told(self, now_s: float, shut_out: tuple[str, ...]) -> list[Json]:
-        """The hosts by name, in the form that the daemon takes."""
+        """The counts and times of each host, in the form that the daemon takes. `shut_out` has the names of
+        hosts whose lessons the settings exclude.
+        """
         return [
             {
                 "name": name, "version": seen.version, "age_s": round(max(now_s - seen.time_s, 0.0), 1),

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lesson: the knowledge of one host about the arms on a prefix, as one packed value.
 
-A lesson is cumulative: it holds the effects of the arms over the decision's own choice, from all visits of
-that host alone. So the newest lesson of a host replaces all earlier ones, and writing it twice changes
-nothing. All lessons of one read become one array.
+A lesson has the effect of each arm, which is the log of the arm's reward over the reward of the decision's
+own choice. It is cumulative, because it comes from all visits (groups of flows) of that host alone. So the
+newest lesson of a host replaces all earlier ones, and writing it twice changes nothing. All lessons of one
+read become one array.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from ltp_switcher.daemon.datapath.protocol import ArmId
 
 VERSION: Final = 1
 ARMS: Final = 16
-"""Number of places for arms in a lesson. The place of an arm is its fixed id."""
+"""Number of places for arms in a lesson. An arm's place is its fixed id."""
 AHEAD_S: Final = 3600.0
-"""Largest time in seconds by which the clock of a lesson's writer may be ahead of this host's clock."""
+"""Largest time in seconds by which the time in a lesson may be ahead of this host's clock."""
 DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("version", "<u2"),
@@ -36,26 +37,30 @@ DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 Lessons = npt.NDArray[np.void]
-"""An array of lessons, `DTYPE`, shape (n,). Lessons with the same model number are about the same decision
-and the same settings.
+"""An array of lessons, `DTYPE`, shape (n,). The field `model` numbers the decision and its settings; only
+lessons with the same number can be compared.
 """
 PLACES: Final = {arm.name.lower(): int(arm) for arm in ArmId if arm != ArmId.NONE}
-"""The place of each arm, by the arm's name. Arms that a host loaded by name have no place."""
+"""The place of each arm in a lesson, by the arm's name. An arm that an operator loaded by name has
+no place.
+"""
 
 
 class Verdict(IntEnum):
-    """The judgement about a value in the store."""
+    """The judgement on a value from the store, which should be a lesson."""
 
     USABLE = 0
     DAMAGED = 1
     """The value is not a lesson."""
     OTHER_VERSION = 2
     OTHER_MODEL = 3
-    """The lesson is about another decision, because its host has other settings."""
+    """The lesson is about another decision or other settings than this host's, so its effects mean something
+    else.
+    """
     STALE = 4
-    """The lesson is too old, or from the future."""
+    """The lesson is too old, or its time lies in the future."""
     IMPOSSIBLE = 5
-    """A number in the lesson is outside of the range of rewards."""
+    """A number in the lesson lies outside the range that rewards can give."""
 
 
 REFUSED: Final = (Verdict.DAMAGED, Verdict.IMPOSSIBLE)
@@ -63,13 +68,13 @@ REFUSED: Final = (Verdict.DAMAGED, Verdict.IMPOSSIBLE)
 
 
 def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats) -> bytes:
-    """Pack a lesson as a value of the store.
+    """Pack a lesson into bytes for the store.
 
     Args:
         model: number of the decision and its settings.
-        time_s: Unix time.
+        time_s: Unix time at which the lesson is written.
         visits: number of visits from which the lesson was learned.
-        mean: effects by place, shape (ARMS,).
+        mean: effects (logarithms of ratios of rewards) by place, shape (ARMS,).
         variance: variances of the effects, shape (ARMS,); infinite for an arm without visits.
     """
     made = np.zeros(1, DTYPE)
@@ -86,13 +91,13 @@ def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats)
 def unpack(
     values: Sequence[bytes], model: int, now_s: float, age_s: float
 ) -> tuple[Lessons, npt.NDArray[np.uint8]]:
-    """Unpack values into lessons, shape (n,), with a `Verdict` on each, shape (n,).
+    """Unpack values from the store into lessons, shape (n,), with a `Verdict` on each, shape (n,).
 
-    The numbers of a lesson are 0 if its value is not usable.
+    If a value is not usable, all numbers of its lesson are 0.
 
     Args:
-        values: values of the store, of any content.
-        model: number of this host's decision.
+        values: values from the store, of any content.
+        model: number of this host's decision and its settings.
         now_s: Unix time.
         age_s: greatest age of a lesson that counts, in seconds.
     """
@@ -127,10 +132,10 @@ def unpack(
 
 
 def effects(lessons: Lessons, now_s: float) -> tuple[Floats, Floats]:
-    """The mean and the variance of the effects, each with the shape (n, ARMS).
+    """The means and the variances of the effects in lessons, each with the shape (n, ARMS).
 
-    The variance is infinite for an unknown effect. It grows with the age of a lesson. So a silent host's
-    lesson counts less and less, even for a host that reads it for the first time.
+    The variance is infinite for an unknown effect. It grows with the age of a lesson. So the lesson of a
+    silent host counts less and less, even for a host that reads it for the first time.
 
     Args:
         lessons: lessons from `unpack`, shape (n,).

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges the lessons of several hosts about a prefix into one, so that a host that lies moves the result
-little.
+"""Merges the lessons of several hosts about a prefix, so that a host that lies moves the result little.
 
-A host's effect of an arm has a weight of one over the sum of its variance and the spread between hosts
-(random effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So among three
-or more hosts none has half of the weight, and the weighted median stays among the honest hosts. The mean is
-taken about this median, and each host moves it by at most `FAR` standard deviations (one step of P. J.
-Huber's M-estimator, 1964). If hosts differ more than their variances allow, the result is less certain (R. T.
-Birge 1932). The lesson of a single host needs no merging.
+The weight of a host's effect of an arm is one over the sum of two variances: the effect's own, and the spread
+between hosts (random effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So
+among three or more hosts none has half of the weight, and the weighted median stays among the honest hosts.
+
+The mean is taken about this median, and each host moves it by at most `FAR` standard deviations (one step of
+P. J. Huber's M-estimator, 1964). If hosts differ more than their variances allow, the result is less certain
+(R. T. Birge 1932). The lesson of a single host needs no merging.
 """
 
 from __future__ import annotations
@@ -23,11 +23,17 @@ from ltp_switcher.daemon.choose.visits.site import SPREAD
 HOSTS_MAX: Final = 32
 """Largest number of hosts whose lessons about a prefix are merged."""
 FAR: Final = 1.5
-"""Distance from the median, in standard deviations, up to which a host counts in full."""
+"""Distance of a host's effect from the median, in standard deviations, up to which the effect
+counts in full.
+"""
 APART: Final = 4.0
-"""Distance from the other hosts, in standard deviations, beyond which a host disagrees with them."""
+"""Distance of a host's effect from those of the other hosts, in standard deviations, beyond which the host
+disagrees.
+"""
 SMALL: Final = 5
-"""Least number of hosts in a site for which one host's lesson is not enough. `QUORUM` hosts outvote a lie."""
+"""Least number of hosts in a site from which on the lesson of one host is not enough. There, `QUORUM` hosts
+have to know an arm, so that two of them outvote one that lies.
+"""
 QUORUM: Final = 3
 
 
@@ -36,9 +42,9 @@ class Merged:
     """The hosts' joint knowledge of p prefixes and k arms."""
 
     mean: Floats
-    """Merged effects, shape (p, k)."""
+    """Merged effects, shape (p, k); 0 where too few hosts know the arm."""
     variance: Floats
-    """Variance of the merged effects, shape (p, k); infinite where too few hosts know anything."""
+    """Variance of the merged effects, shape (p, k); infinite where too few hosts know the arm."""
     hosts: Ints
     """Number of hosts that know the arm, shape (p, k)."""
     compared: Bools
@@ -48,12 +54,12 @@ class Merged:
 
 
 def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
-    """Merge the lessons of several hosts.
+    """Merge the effects of arms that several hosts have found.
 
     Args:
         mean: effects by prefix, host and arm, shape (p, hosts, k).
-        variance: variances of the effects, shape (p, hosts, k); infinite where a host knows nothing.
-        quorum: number of hosts that have to know an arm before their lessons count.
+        variance: variances of the effects, shape (p, hosts, k); infinite where a host does not know the arm.
+        quorum: number of hosts that have to know an arm before their effects count.
     """
     known = np.isfinite(variance)
     hosts = known.sum(axis=1)
@@ -78,12 +84,16 @@ def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
 
 
 def quorum(hosts: int) -> int:
-    """The number of hosts that have to know an arm, in a site of `hosts` hosts, this host included."""
+    """The number of hosts that have to know an arm before their lessons count, in a site of `hosts` hosts.
+    This host is one of them.
+    """
     return 1 if hosts < SMALL else QUORUM
 
 
 def _upper_median(weight: Floats, hosts: Ints) -> Floats:
-    """The median of the weights above 0, the upper one of two: shape (p, 1, k)."""
+    """The median of the weights above 0 along the hosts, shape (p, 1, k). Of two middle weights, it is the
+    greater one.
+    """
     order = np.sort(weight, axis=1)
     # Weights of 0 come first.
     place = order.shape[1] - (hosts + 1) // 2

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher-fleet`: it shares lessons with the other hosts of a site until it is stopped.
+"""`ltp-switcher-fleet`: it shares lessons (knowledge about arms on prefixes) with the other hosts of a site
+until it is stopped.
 
-It is a process of its own without any capability. It knows the daemon's control socket and the store.
+It is a process of its own without any capability. It talks to the daemon's control socket and to the store,
+and to nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from ltp_switcher.daemon.settings.schema import DEFAULT_PATH
 from ltp_switcher.errors import ConfigError, ControlError, LtpSwitcherError, StoreError, reason
 
 CREDENTIAL: Final = "fleet-password"
-"""Name of the credential with the store's password."""
+"""Name of the systemd credential with the store's password."""
 log = logging.getLogger("ltp_switcher.fleet")
 
 
@@ -53,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def serve(settings: FleetSection, control_socket: str) -> None:
-    """Exchange until SIGTERM or SIGINT. Raises `LtpSwitcherError` if no exchange can ever work."""
+    """Exchange lessons with the store until SIGTERM or SIGINT. Raises `LtpSwitcherError` if no exchange can
+    ever work, for example because a package is missing.
+    """
     try:
         # The client library is needed here alone.
         from ltp_switcher.daemon.fleet.exchange import Exchange
@@ -96,7 +100,9 @@ def serve(settings: FleetSection, control_socket: str) -> None:
 
 
 def host_name(settings: FleetSection) -> str:
-    """The name of this host in the site. Raises `ConfigError` if the machine's name cannot serve as one."""
+    """The name of this host in the site: the one in the settings, or else the machine's name. Raises
+    `ConfigError` if the name has other characters than are allowed.
+    """
     name = settings.host or socket.gethostname()
     if not NAME.fullmatch(name):
         raise ConfigError("fleet.host", name, "letters, digits, dots, dashes, underscores; set another one")
@@ -104,7 +110,9 @@ def host_name(settings: FleetSection) -> str:
 
 
 def password() -> str:
-    """The store's password, which the service manager hands over; empty if there is none."""
+    """The store's password, which the service manager hands over in a file; empty if there is none. Raises
+    `StoreError` if the file cannot be read.
+    """
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     if not folder:
         return ""

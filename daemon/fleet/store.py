@@ -34,33 +34,38 @@ Client = TypeVar("Client", Valkey, ValkeyCluster)
 Item = TypeVar("Item")
 
 TIMEOUT_S: Final = 2.0
-"""Time in seconds in which the store has to answer."""
+"""Time in seconds within which the store has to answer."""
 BATCH: Final = 256
-"""Number of prefixes in one pipeline."""
+"""Largest number of prefixes in one pipeline of commands."""
 STAMPS_MAX: Final = 65_536
-"""Largest number of prefixes whose stamps are kept. The newest stamps are kept."""
+"""Largest number of prefixes whose stamps the store keeps. The newest stamps are kept."""
 HOSTS_SHOWN: Final = 64
-"""Largest number of hosts whose presence is read at a time. If there are more hosts, a random
-part is read.
+"""Largest number of hosts whose presence (a sign of life) is read at a time. If there are more hosts, a
+random part is read.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The state of the store, without the lessons themselves."""
+    """The state of the store, without the lessons themselves. Every write to a prefix changes its stamp, a
+    number. A host's presence is a sign of life.
+    """
 
     stamps: list[float | None]
-    """The stamp of each prefix; None if the store has no lesson about it."""
+    """The stamp of each prefix that was asked for; None if no host has written a lesson about it."""
     presence: bytes | None
     """This host's own presence, as the store has it."""
     whole_s: float
-    """Unix time at which all hosts will have written again after a loss, as the host that found the loss set
-    it; 0 without a loss.
+    """Unix time by which all hosts will have written again what the store lost; 0 without a loss. The host
+    that found the loss set the time.
     """
 
 
 class Store:
-    """The lessons and hosts of a site. Every method connects if needed, and raises `StoreError`.
+    """The lessons and hosts of a site. Every method connects to the store if needed, and raises `StoreError`.
+
+    A lesson is the packed knowledge of one host about a prefix. A prefix's stamp is a number that every write
+    to it changes. A host's presence is a sign of life.
 
     Args:
         settings: the store's addresses, and how to reach them.
@@ -75,12 +80,12 @@ class Store:
 
     @property
     def address(self) -> str:
-        """The store's addresses, in words."""
+        """The store's addresses as text, with commas between them."""
         return ", ".join(self._settings.store)
 
     def look(self, prefixes: Sequence[str], host: str) -> Look:
-        """Read the stamps of prefixes, a host's presence, and the time that another host has set after a
-        loss.
+        """Read the stamps of prefixes, the presence of a host, and the time that a host has set after a loss
+        of data.
         """
         stamps: list[float | None] = []
         for batch in _batches(prefixes):
@@ -90,15 +95,14 @@ class Store:
         return Look(stamps, cast("bytes | None", self._granted(presence)), _time_s(whole, 0.0))
 
     def write(self, host: str, lessons: Mapping[str, bytes], stamp: int, keep_s: float) -> list[str]:
-        """Write a host's lessons. Returns the prefixes whose lessons the store refused, for example because
+        """Write lessons of a host. Returns the prefixes whose lessons the store refused, for example because
         it is full.
 
         Args:
             host: name of the host. It is the field in each prefix's hash.
-            lessons: the host's lesson by prefix.
-            stamp: number of this write. It is larger than the number of every earlier write to the same
-                prefixes.
-            keep_s: the store drops a prefix after this time without another write.
+            lessons: the host's packed lesson by prefix.
+            stamp: new stamp of these prefixes, greater than every earlier one.
+            keep_s: time in seconds without a write after which the store drops the lessons about a prefix.
         """
         refused = []
         for batch in _batches(list(lessons)):
@@ -119,7 +123,7 @@ class Store:
         return refused
 
     def greet(self, host: str, presence: bytes) -> bool:
-        """Write a host's presence after its lessons, so that the presence shows that the lessons have
+        """Write a host's presence. Call this after `write`, so that the presence shows that the lessons have
         arrived.
 
         Returns false if the store refuses the presence, for example because it is full.
@@ -132,13 +136,13 @@ class Store:
         return not isinstance(found[0], Exception)
 
     def whole_again(self, at_s: float, keep_s: float) -> float:
-        """Return the Unix time at which a store that lost data has all of it again.
+        """Return the Unix time by which all hosts have written again what the store lost.
 
         The first host that finds the loss sets the time, and all other hosts get the same one.
 
         Args:
             at_s: the time that this host sets if it is the first.
-            keep_s: time in seconds after which the store forgets the time.
+            keep_s: time in seconds after which the store forgets the set time.
         """
         key = f"{self._space}whole"
         # A user without the right to this key cannot share the time, so each host goes by its own.
@@ -146,8 +150,8 @@ class Store:
         return _time_s(found, at_s)
 
     def read(self, prefixes: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """Read the lessons of each prefix, by host. If there are more than `HOSTS_MAX` hosts, a random part
-        is read.
+        """Read the lessons about each prefix, by host. If more than `HOSTS_MAX` hosts have one, a random part
+        of them is read.
         """
         made = []
         for batch in _batches(prefixes):
@@ -162,13 +166,15 @@ class Store:
         return [cast("bytes", name).decode(errors="replace") for name in _list(found)]
 
     def hosts(self) -> tuple[int, dict[bytes, bytes]]:
-        """The number of hosts, and the presence of at most `HOSTS_SHOWN` hosts, by name."""
+        """The number of the site's hosts, and the presence of at most `HOSTS_SHOWN` hosts, by name."""
         key = f"{self._space}hosts"
         count, found = self._ask(("HLEN", key), ("HRANDFIELD", key, HOSTS_SHOWN, "WITHVALUES"))
         return int(cast("int", count)), _pairs(found)
 
     def drop(self, fields: Sequence[tuple[str, bytes]]) -> None:
-        """Remove the lessons of hosts that have long been silent. A field is a prefix and a host."""
+        """Remove lessons of hosts that have long been silent. Each field is a prefix and the name
+        of a host.
+        """
         for batch in _batches(fields):
             self._ask(*(("HDEL", f"{self._space}lessons:{prefix}", host) for prefix, host in batch))
 
@@ -184,7 +190,7 @@ class Store:
             self._client = None
 
     def _ask(self, *commands: tuple[str | bytes | int, ...]) -> list[object]:
-        """Results of commands, none of which may be refused."""
+        """The results of commands. Raises `StoreError` if the store refuses one of them."""
         return [self._granted(result) for result in self._send(commands)]
 
     def _granted(self, result: object) -> object:
@@ -193,7 +199,9 @@ class Store:
         return result
 
     def _send(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[object]:
-        """Results of commands in one pipeline; a refusal of the store is its result."""
+        """The results of commands that are sent in one pipeline. If the store refuses a command, its result
+        is the error.
+        """
         try:
             if self._client is None:
                 self._client = self._connect()
@@ -248,7 +256,7 @@ def _batches(items: Sequence[Item]) -> Iterator[list[Item]]:
 
 
 def _time_s(found: object, rest: float) -> float:
-    """A time that a host said; `rest` where there is none."""
+    """A Unix time that a host has written; `rest` if there is none."""
     try:
         told_s = float(found) if isinstance(found, bytes) else rest
     except ValueError:
@@ -261,6 +269,6 @@ def _list(found: object) -> list[object]:
 
 
 def _pairs(found: object) -> dict[bytes, bytes]:
-    """Fields and values of a flat list."""
+    """The fields and values of a list in which they alternate."""
     flat = cast("list[bytes]", _list(found))
     return dict(zip(flat[::2], flat[1::2], strict=True))

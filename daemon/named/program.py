@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The BPF program in the kernel. bpftool loads it, attaches it, and fills its tables.
+"""The BPF program that gives new flows `mutant`. bpftool loads it, attaches it, and fills its tables.
 
-The program and its maps are pinned in a folder that is named after the object file's digest. A folder exists
-once its program is attached. Another object file gets another folder. The new program is filled and attached
-before the old one is removed, so no flow begins between the two without a rule. The pins outlive every
-process, so no process has to run.
+The program and its maps are pinned in a folder that is named after the digest of the program's object file. A
+folder has this name once its program is attached. Another object file gets another folder, and its program is
+filled and attached before the old one is removed. So no flow begins between the two without a rule. The pins
+outlive every process, so no process has to run.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ NAME: Final = "choose_mutant"
 OBJECT: Final = "choose.bpf.o"
 
 _ATTACH_TYPES: Final = ("sock_ops", "cgroup_sock_ops")
-"""Names of the attach type in bpftool's earlier and later releases."""
+"""The names of the program's attach type in earlier and in later releases of bpftool."""
 _NO_BPFTOOL: Final = "bpftool is missing; `apt install bpftool`"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places in the file system that matter to the program.
+    """Paths in the file system that the program needs. Tests use others.
 
     Attributes:
-        bpffs: where a bpf file system is mounted.
-        mounts: this process's mounts (proc(5), mountinfo).
-        btf: the kernel's types.
-        module: the folder that the module has in sysfs.
-        objects: the places where the program's object file may be.
+        bpffs: mount point of the bpf file system.
+        mounts: file with this process's mounts (mountinfo of proc(5)).
+        btf: file with the kernel's types (BTF).
+        module: folder that exists in sysfs while the kernel module is loaded.
+        objects: places where the program's object file may be; the first one that exists counts.
     """
 
     bpffs: Path = Path("/sys/fs/bpf")
@@ -64,11 +64,13 @@ class Places:
 
     @property
     def object_file(self) -> Path | None:
-        """The program's object file; None if it is not installed."""
+        """The path of the program's object file; None if it is not installed."""
         return next((path for path in self.objects if path.is_file()), None)
 
     def mounted(self, kind: str) -> list[Path]:
-        """The mount points of a file system type. Only mounts of the file system's root count."""
+        """The mount points of file systems of this type. A mount of only a part of a file system does not
+        count.
+        """
         found = []
         for line in self.mounts.read_text().splitlines():
             before, _, after = line.partition(" - ")
@@ -79,13 +81,15 @@ class Places:
 
 
 class Program:
-    """The program in this kernel, loaded or not. Raises `DatapathError` if something fails."""
+    """The BPF program in this kernel, loaded or not. It gives `mutant` to new flows that the rules in its
+    table name. Methods raise `DatapathError` if something fails.
+    """
 
     def __init__(self, places: Places | None = None) -> None:
         self._places = places or Places()
 
     def obstacle(self) -> str:
-        """The reason why the program cannot run here, with the remedy; empty if it can."""
+        """The reason why the program cannot run here, with the remedy; empty if the program can run."""
         places = self._places
         if not places.btf.exists():
             return "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF); Debian's kernels 6.1 and later have it"
@@ -100,20 +104,22 @@ class Program:
         return self._exclusive()
 
     def module_loaded(self) -> bool:
-        """Whether flows can choose `mutant`."""
+        """Whether the kernel module is loaded. Without it no flow can run `mutant`."""
         return self._places.module.exists()
 
     def attached(self) -> bool:
-        """Whether one of our programs is attached to new flows."""
+        """Whether the program, of this version or another, is attached to new flows."""
         return any(entry.get("name") == NAME for entry in self._neighbours())
 
     def pinned(self) -> bool:
-        """Whether the program is loaded. Raises `DatapathError` if this user may not see the pins."""
+        """Whether the program is loaded. Raises `DatapathError` if this user may not see where it
+        is pinned.
+        """
         return bool(self._folders())
 
     def counts(self) -> dict[bytes, tuple[Verdict, Count]]:
-        """The verdict and the count of each key in the kernel's table. The result is empty if the program is
-        not loaded.
+        """The verdict and the count of flows for each key of a rule in the kernel's table. The result is
+        empty if the program is not loaded.
 
         Raises:
             DatapathError: this user may not read the table, or bpftool fails.
@@ -122,8 +128,8 @@ class Program:
         return self._dump(folders[0]) if folders else {}
 
     def put(self, rules: Rules) -> None:
-        """Make the kernel's table hold exactly these rules. If there are none, the program is
-        removed, too.
+        """Make the kernel's table hold exactly these rules. The program is loaded if needed; without any
+        rules, it is removed.
         """
         if not rules.table:
             self.withdraw()
@@ -175,7 +181,9 @@ class Program:
         return self._places.mounted("cgroup2")[0]
 
     def _neighbours(self) -> list[Mapping[str, object]]:
-        """The sock_ops programs at the root; none where this process may not ask, or cannot."""
+        """The sock_ops programs at the root control group; none if this process cannot or may not ask for
+        them.
+        """
         if _bpftool() is None or not self._places.mounted("cgroup2"):
             return []
         try:
@@ -209,7 +217,7 @@ class Program:
             ) from error
 
     def _folders(self) -> list[Path]:
-        """The folders of our pins, that of an unfinished load included."""
+        """The folders of the program's pins, including the folder of an unfinished load."""
         try:
             return sorted(self._places.pins.iterdir())
         except FileNotFoundError:
@@ -244,7 +252,7 @@ class Program:
             ) from error
 
     def _change(self, folder: Path, rules: Rules) -> None:
-        """Change what differs; counts of rules that stay go on."""
+        """Change the entries that differ. The rules that stay keep their counts."""
         self._write(folder, steps(rules, self._dump(folder), self._entries(folder, "covers")))
 
     def _write(self, folder: Path, changes: Iterable[Step]) -> None:
@@ -287,7 +295,7 @@ def _bpftool() -> str | None:
 
 
 def _call(*arguments: str) -> str:
-    """Run bpftool and return its output. Raises `DatapathError` with the last of what it says."""
+    """Run bpftool and return its output. Raises `DatapathError` with bpftool's error message."""
     tool = _bpftool()
     if tool is None:
         raise DatapathError(_NO_BPFTOOL)

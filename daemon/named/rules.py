@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules for flows that run `mutant`: used prefixes and policies, as flat entries of the kernel's table.
+"""The rules for flows that run `mutant`. They come from used prefixes and policies, and become entries of the
+kernel's table.
 
-A policy decides for its flows: the program leaves excluded flows alone, and all others run `mutant`. A flow
-without a policy runs `mutant` if a used prefix covers its destination. The order of policies is the same as
-in `Policies.of`: the longest prefix first, then namespace, port and own port.
+An operator names destination prefixes with `ltp-switcher use`; these are the used prefixes. A policy decides
+for the flows that it matches: excluded flows are left alone, and all others run `mutant`. A flow without a
+policy runs `mutant` if a used prefix covers its destination. The order of policies is the same as in
+`Policies.of`: the longest prefix first, then namespace, port and own port.
 
 The kernel's table is a trie, which finds only the longest prefix. So this module resolves namespaces and
-ports: rules of a namespace other than the initial one are left out, and each kind of port rule has a key of
-its own, which the program looks up separately. A second trie lists the kinds of rules that cover an address,
+ports. Rules of a namespace other than the initial one are left out. Each kind of port rule has keys of its
+own, for which the program searches separately. A second trie lists the kinds of rules that cover an address,
 so that the program can skip other searches. `kmod-mutant/bpf/rules.h` is the kernel's half of this module.
 """
 
@@ -25,7 +27,7 @@ from ltp_switcher.daemon.settings.prefixes import Network
 from ltp_switcher.errors import InvalidValueError
 
 RULES_MAX: Final = 65536
-"""Largest number of entries in the kernel's table."""
+"""Largest number of entries in the kernel's table of rules."""
 BOTH_PORTS, REMOTE_PORT, OWN_PORT, ANY_PORT, USED = range(5)
 """Kinds of rules, the same as `enum rule_kind` in rules.h."""
 
@@ -48,8 +50,14 @@ _Place = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count of the flows that a rule has handled. Times are in ns since boot, or 0 if there was no
-    flow yet.
+    """Counts of the new flows to which a rule applied. Times are in ns since boot, or 0 if no flow has got
+    `mutant` yet.
+
+    Attributes:
+        hits: flows that got `mutant`.
+        missed: flows to which the kernel refused `mutant`.
+        first_ns: time of the first flow that got `mutant`.
+        last_ns: time of the last flow that got `mutant`.
     """
 
     hits: int = 0
@@ -69,7 +77,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The table's answer for a key.
+    """The answer of the kernel's table for a key.
 
     Attributes:
         rank: rank of the rule. If two rules match a flow, the one with the higher rank decides.
@@ -82,7 +90,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A used prefix or a policy, as an operator wrote it, with the keys that it has in the table."""
+    """A used prefix or a policy, as an operator wrote it.
+
+    Attributes:
+        match: the flows that it matches, in words.
+        policy: whether it is a policy.
+        chosen: whether its flows run `mutant`.
+        keys: the keys of its entries in the kernel's table.
+    """
 
     match: str
     policy: bool
@@ -92,8 +107,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All rules. `table` is the wanted content of the kernel's table, and `named` has the prefixes and
-    policies from which the content comes.
+    """All rules. `table` is the content that the kernel's table should have. `named` has the used prefixes
+    and policies from which this content comes.
     """
 
     table: Mapping[bytes, Verdict]
@@ -101,8 +116,8 @@ class Rules:
 
     @property
     def summary(self) -> bytes:
-        """The table's `struct summary`: the kinds of rules in use, and the ports of each kind folded to 64
-        bits.
+        """The packed `struct summary` of rules.h: the kinds of rules in use, and for each kind a 64-bit set
+        of hashed ports.
         """
         kinds = 0
         ports = [0] * ANY_PORT
@@ -115,7 +130,8 @@ class Rules:
 
     @property
     def covers(self) -> dict[bytes, bytes]:
-        """The content of the second trie: for each prefix, the kinds of rules that cover it, as bits.
+        """The content of the second trie: for each prefix of a rule, the kinds of rules that cover the
+        prefix, as bits.
 
         It is empty if all rules have the same kind.
         """
@@ -144,10 +160,10 @@ class Rules:
 def flatten(
     used: Iterable[Network], policies: Policies, namespaces: Mapping[str, int], initial: int
 ) -> Rules:
-    """Return the rules of used prefixes and policies.
+    """Return the rules that follow from used prefixes and policies.
 
     Args:
-        used: prefixes whose flows run `mutant`.
+        used: destination prefixes whose flows run `mutant`.
         policies: the policies in force.
         namespaces: the result of `Policies.namespaces`.
         initial: inode of the initial network namespace. The program looks at flows of this namespace only.
@@ -183,7 +199,7 @@ class Step:
     """A change of one entry in one of the program's tables.
 
     Attributes:
-        table: the table, as the program names it.
+        table: name of the table in the program: `rules`, `covers` or `summary`.
         key: the entry's key.
         value: the entry's new value; None deletes the entry.
     """
@@ -201,14 +217,14 @@ def steps(
 ) -> list[Step]:
     """Return the ordered changes that bring the program's tables to these rules.
 
-    After each change, every rule that stays is still found. New entries come before the summary, which turns
-    searches on and off, and deletions come after the summary.
+    After each change, flows still find every rule that stays. So new entries come first, then the summary,
+    which turns searches on and off, and deletions last.
 
     Args:
         rules: the wanted rules.
-        table: present rules. A rule that stays keeps its count.
+        table: present entries of the table of rules. A rule that stays keeps its count.
         covers: present entries of the second trie.
-        counts: counts from another table with which new rules begin, by key.
+        counts: counts with which new rules begin, by key. They come from the table of an earlier program.
     """
     wanted = rules.covers
     found = [
@@ -224,18 +240,18 @@ def steps(
 
 
 def encode(verdict: Verdict, count: Count) -> bytes:
-    """Return the value of an entry, `struct rule`."""
+    """Return the value of an entry of the table of rules, `struct rule` of rules.h."""
     return _VALUE.pack(verdict.rank, verdict.chosen, count.hits, count.missed, count.first_ns, count.last_ns)
 
 
 def decode(value: bytes) -> tuple[Verdict, Count]:
-    """Return the verdict and the count of an entry's value, the reverse of `encode`."""
+    """Return the verdict and the count in an entry's value. This is the reverse of `encode`."""
     rank, chosen, *counts = _VALUE.unpack(value)
     return Verdict(rank, bool(chosen)), Count(*counts)
 
 
 def kind_of(key: bytes) -> int:
-    """The kind of rule to which a key belongs."""
+    """The kind of rule to which a key belongs, such as `USED`."""
     return int(_KEY.unpack_from(key)[2])
 
 
@@ -245,7 +261,7 @@ def _ports_bit(remote_port: int, own_port: int) -> int:
 
 
 def _within(narrow: _Place, wide: _Place) -> bool:
-    """Whether all addresses of one prefix are those of another."""
+    """Whether the prefix `wide` covers all addresses of the prefix `narrow`."""
     family, address, length = wide
     same = (narrow[1] ^ address) >> (8 * ADDRESS_BYTES - length) == 0
     return narrow[0] == family and narrow[2] >= length and same
@@ -258,7 +274,9 @@ def _kind(policy: Policy) -> int:
 
 
 def _rank(policy: Policy) -> int:
-    """Rank as `Policies` sorts them: by the prefix's length, then the namespace; ports come with the kind."""
+    """The rank of a policy by the order of `Policies`: first the prefix's length, then the namespace. Ports
+    come with the kind.
+    """
     length = 0 if policy.prefix is None else policy.prefix.prefixlen + 1
     return 2 * length + (policy.netns is not None)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files behind the rules: the used prefixes, one on each line, and the policies that the daemon last had.
+"""Two files behind the rules: the file of used prefixes, one on each line, and a copy of the daemon's
+policies.
 
-A bad line does no harm to other lines. It is reported by its number, and stays in the file.
+A bad line of the first file does no harm to other lines. It is reported by its number, and stays in the file.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from ltp_switcher.files import STATE_MODE, read_whole, set_aside, write_atomical
 log = logging.getLogger(__name__)
 
 POLICIES_FILE: Final = "named-policies.json"
-"""Name of the policies' file, in the daemon's state directory."""
+"""Name of the file of policies, in the daemon's state directory."""
 BYTES_MAX: Final = 16 << 20
-"""Largest size of either file in bytes. 65,536 prefixes take 3 MB."""
+"""Largest size in bytes of each of the two files. 65,536 prefixes take 3 MB."""
 _HEAD: Final = (
     "# Destinations under the congestion control mutant, one prefix a line; see `ltp-switcher use`."
 )
@@ -31,7 +32,7 @@ _HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the file of prefixes: its text, and its prefix if it has one."""
+    """A line of the file of prefixes. `prefix` is None for comments, empty lines and bad lines."""
 
     text: str
     prefix: Network | None
@@ -39,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class PrefixFile:
-    """The lines of the file, and the faults of lines that are not a prefix, in words."""
+    """The content of the file of prefixes: its lines, and a sentence about each bad line."""
 
     lines: tuple[Line, ...] = ()
     faults: tuple[str, ...] = ()
@@ -50,14 +51,14 @@ class PrefixFile:
         return list(dict.fromkeys(line.prefix for line in self.lines if line.prefix is not None))
 
     def with_more(self, prefixes: Iterable[Network]) -> PrefixFile:
-        """The file with these prefixes added."""
+        """The content with these prefixes added. Prefixes that the file has already are not added again."""
         present = set(self.prefixes)
         head = self.lines or (Line(_HEAD, None),)
         more = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in present]
         return PrefixFile((*head, *(Line(str(prefix), prefix) for prefix in more)), self.faults)
 
     def without(self, prefixes: Collection[Network]) -> PrefixFile:
-        """The file with these prefixes removed. Comments and bad lines stay."""
+        """The content with these prefixes removed. Comments and bad lines stay."""
         left = tuple(line for line in self.lines if line.prefix is None or line.prefix not in prefixes)
         return PrefixFile(left, self.faults)
 
@@ -90,7 +91,8 @@ def read(file: Path) -> PrefixFile:
 
 
 def write(file: Path, content: PrefixFile) -> None:
-    """Write the file as a whole. If only our own comments are left, the file is removed.
+    """Write the file of prefixes as a whole. If nothing but the program's own comment is left, the file is
+    removed.
 
     Raises:
         ArtifactError: the file cannot be written.
@@ -107,7 +109,8 @@ def write(file: Path, content: PrefixFile) -> None:
 
 
 def read_policies(file: Path) -> tuple[Policies, list[str]]:
-    """Return the policies that the daemon has left, and the faults of policies that cannot be read.
+    """Return the policies that the daemon has saved for the rules, and a sentence about each policy that
+    cannot be read.
 
     Raises:
         ArtifactError: the file exists but cannot be read.
@@ -129,9 +132,7 @@ def read_policies(file: Path) -> tuple[Policies, list[str]]:
 
 
 def write_policies(file: Path, policies: Policies) -> None:
-    """Write the policies for the program's table, unless the file has them already. Raises
-    `ArtifactError`.
-    """
+    """Save the policies for the rules, unless the file has them already. Raises `ArtifactError`."""
     content = json.dumps([policy.entry() for policy in policies.entries], indent=1).encode() + b"\n"
     try:
         if read_whole(file, BYTES_MAX) == content:
