@@ -25,7 +25,7 @@ _DTYPES: Final = {
         "time_s", "duration_s", "busy_s", "cookie", "arm", "ran", "kind", "group", "active", "ended",
         "reward", "acked_bytes", "life_s",
     )},
-    # Numbers of blocks and packets are smaller than these.
+    # Numbers of blocks and packets fit into these types.
     "block": np.dtype("i4"), "delivered": np.dtype("f4"), "retrans": np.dtype("f4"),
     "lost": np.dtype("f4"),
     "prefix": np.dtype("i4"), "samples": np.dtype("u1"),

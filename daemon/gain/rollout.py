@@ -127,7 +127,7 @@ class StageTrial(Trial):
             return np.zeros(units.shape, np.bool_)
         number, place = divmod(block - self.first, STAGES[self.stage].blocks)
         draws = self._draws(units, number)
-        # This takes fewer operations than `lots`, because all flows wait for it.
+        # All flows wait for this result, so it takes fewer operations than `lots`.
         held: Bools = (draws < draws[:, [place]]).sum(axis=1) >= STAGES[self.stage].treated
         return held
 

@@ -138,7 +138,7 @@ class Program:
         if obstacle:
             raise DatapathError(f"the program cannot be attached: {obstacle}")
         with self._alone():
-            # A load was interrupted before.
+            # An earlier load may have been interrupted.
             if self._loading.is_dir():
                 self._remove(self._loading)
             file = cast("Path", self._places.object_file)

@@ -174,7 +174,7 @@ class FlowTable(SlotArrays):
         """Keep the records of a step. `records[i]` is about the flow in slot `slots[i]`. No slot appears
         twice.
         """
-        # Opaque bytes are copied at once: numpy copies records with fields at 50 times the cost.
+        # numpy copies opaque bytes at once; records with fields would cost 50 times as much.
         self.record.view(_OPAQUE)[slots] = records.view(_OPAQUE)
         self._pending.append((slots, records))
         self._pending_rows += len(records)

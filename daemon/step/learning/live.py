@@ -399,7 +399,7 @@ class LiveLearner:
         self.learner.forget(numbers[new])
         self.tally.forget(numbers[new])
         self._take_news(numbers[new])
-        # No lesson of ours.
+        # The knowledge of other servers is no lesson of this one.
         self._plans.lesson[numbers[new]] = -1
         room = numbers >= 0
         numbers = numbers[room]
@@ -415,7 +415,7 @@ class LiveLearner:
         numbers = numbers[site.knows(numbers)]
         return numbers[np.argsort(-site.told_s[numbers], kind="stable")[:limit]]
 
-    # What is known
+    # Present knowledge
 
     def news_of(self, prefix: str) -> News:
         """The path changes and surprises of a prefix since the daemon's start."""
