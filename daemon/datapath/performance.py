@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one place where throughput, RTT, loss and arm are derived from records.
 
-Throughput, RTT and loss come from five counts over some time. The time is a step of the daemon, a part of the
-step's data that one arm sent, or a longer time such as a decision.
+Throughput, RTT and loss come from five counts. The counts cover a step of the daemon, the part of a step's
+data that one arm sent, or a longer time such as a decision.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def layers(
 ) -> Layers:
     """Read and check the values of file, environment and flags.
 
-    If `path` is None, the environment variable `LTP_SWITCHER_CONFIG` names the file. Without this variable it
-    is the default file, if that exists. `flags` has values by key path. Keys of an earlier version, in file
-    or environment, are left out with a warning, so that an upgraded daemon starts with the old file. Raises
-    `ConfigError`, which names the key, its value and the allowed values.
+    If `path` is None, the environment variable `LTP_SWITCHER_CONFIG` names the file. Without this variable
+    the default file is read, if it exists. `flags` has values by key path. Keys of an earlier version, in
+    file or environment, are left out with a warning, so that an upgraded daemon starts with the old file.
+    Raises `ConfigError`, which names the key, its value and the allowed values.
     """
     environment = environment or {}
     if path is None and environment.get(CONFIG_VARIABLE):

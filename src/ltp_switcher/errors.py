@@ -13,7 +13,9 @@ class LtpSwitcherError(Exception):
 
 
 def reason(error: Exception) -> str:
-    """Say why something failed, in words for a user. An `OSError` loses its number and its path."""
+    """Say why something failed, in words for a user. For an `OSError` the words leave out the number and the
+    path.
+    """
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 

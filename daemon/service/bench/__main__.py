@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures how long a step takes: `python -m ltp_switcher.daemon.service.bench --flows 10000`.
 
-The daemon's engine runs whole steps with the policy `rule`, from the request to the learned arms' controls. A
-process at the other end of a socket pair plays the module, and its flows are invented. The measured time is
-the processor time of the daemon's side. All flows send all the time. Their RTTs spread from 10 to 120 ms,
-without queues.
+The daemon's engine runs whole steps with the policy `rule`: it asks for records, chooses, and sends commands
+and the controls of learned arms. A process at the other end of a socket pair plays the kernel module, and its
+flows are invented. The measured time is the processor time of the daemon's side. All flows send all the time.
+Their RTTs without queues spread from 10 to 120 ms.
 """
 
 from __future__ import annotations

@@ -126,12 +126,13 @@ class Aborting(Learner):
 def measure(
     kind: bench.Kind, seeds: Sequence[int], after_s: float, noise: float, *, clear: bool
 ) -> tuple[bench.Interval | None, bench.Interval | None, float, float]:
-    """Replay prefixes of one kind with these seeds; `bench.learner` defines off-model.
+    """Replay prefixes of one kind with these seeds. `bench.learner` defines off-model.
 
     Returns:
-        Four results: the closed share of the gap to the best arm, off-model, in visits 31 to 100; the reward
-        relative to the decision's, on all other prefixes, in all visits; the share of the reward that trials
-        cost in the worst replay; the same share for the worst prefix. The first two have intervals.
+        Four results: the gain on off-model prefixes as a share of the best arm's gain, in visits 31 to 100;
+        the reward relative to the decision's, on all other prefixes, in all visits; the share of the reward
+        that trials cost in the worst replay; the same share for the worst prefix. The first two have
+        intervals.
     """
     gains, best, off, ledgers, worst = [], [], [], [], []
     for seed in seeds:

@@ -102,8 +102,8 @@ def compared(kind: Kind, seeds: Sequence[int], *, apart: bool, enough: int) -> t
 
     Returns:
         Three results: the reward relative to the other learner's over all visits; the same over the second
-        half of the visits; the highest costs of trials in words. Intervals are 95 % intervals from drawing
-        prefixes anew.
+        half of the visits; the highest costs of trials in words. Intervals are 95 % intervals from a
+        bootstrap over prefixes.
     """
     more, ledgers = [], []
     for seed in seeds:

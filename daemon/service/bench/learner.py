@@ -2,10 +2,10 @@
 """The gain and the cost of learning from flow to flow: `python -m ltp_switcher.daemon.service.bench.learner`.
 
 A visit is a group of flows to a prefix that began near each other on one arm. The decision is the daemon's
-usual policy, which chooses arms while flows run. Learners are replayed on made prefixes whose best arm is
-known (`choose.visits.replay`). A prefix is off-model if an arm earns at least `OFF` more than the decision,
-in the logarithm of the reward. The learner's constants were chosen on the kinds `TUNING`; the figures to
-report come from the kinds `SHOWN`.
+usual policy, which chooses arms while flows run. Learners are replayed on simulated prefixes whose best arm
+is known (`choose.visits.replay`). A prefix is off-model if an arm earns at least `OFF` more than the
+decision, in the logarithm of the reward. The learner's constants were chosen on the kinds `TUNING`; the
+figures to report come from the kinds `SHOWN`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _DEVIATIONS: Final = np.array([1.2, 0.7, 0.9, 0.8, 1.0, 1.5, 1.0, 0.7])
 _BOOTSTRAPS: Final = 1000
 
 Interval = tuple[float, float, float]
-"""A value with the ends of its 95 % interval. The interval comes from drawing the prefixes anew."""
+"""A value with the ends of its 95 % interval, from a bootstrap over prefixes."""
 
 
 class Made(Protocol):
@@ -189,11 +189,15 @@ def paths(rng: np.random.Generator, effects: Floats, told: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of all replays of a kind. Intervals are 95 % intervals from drawing prefixes anew."""
+    """The result of all replays of a kind. Intervals are 95 % intervals from a bootstrap over prefixes.
+
+    A prefix is off-model if an arm earns at least `OFF` more than the decision (the usual policy), in the
+    logarithm of the reward.
+    """
 
     closed: tuple[Interval | None, ...]
-    """Closed share of the gap between the decision and the best arm on off-model prefixes, in visits 31 to
-    100 and 101 to 400.
+    """Mean gain of the learner over the decision, as a share of the best arm's gain, on off-model prefixes:
+    in visits 31 to 100, and in visits 101 to 400.
     """
     kept: Interval | None
     """Reward relative to the decision's own choice, over all visits to prefixes that are not off-model."""
@@ -269,16 +273,16 @@ def measure(
 def judged(
     gains: Floats, best: Floats, off: Bools, shown: Sequence[int]
 ) -> tuple[tuple[Interval | None, ...], Interval | None]:
-    """Judge the gains on n prefixes.
+    """Judge the gains on n prefixes. The module defines off-model.
 
     Args:
         gains: gains over the decision, shape (n, windows). The windows are the first ones of `WINDOWS`.
         best: gain of the best arm, shape (n,).
         off: whether a prefix is off-model, shape (n,).
-        shown: indices of the windows for which the closed share is wanted.
+        shown: indices of the windows for which the share is wanted.
 
     Returns:
-        Two results: the closed share of the gap to the best arm on off-model prefixes, in each of these
+        Two results: the gain on off-model prefixes as a share of the best arm's gain, in each of these
         windows; the reward relative to the decision on all other prefixes, in all windows. A result is None
         if there is no such prefix.
     """
@@ -292,9 +296,7 @@ def judged(
 
 
 def mean_of(of_prefixes: Floats) -> Interval:
-    """The mean over prefixes of `of_prefixes`, shape (n,). Its interval comes from drawing the
-    prefixes anew.
-    """
+    """The mean of values of n prefixes, shape (n,). Its interval comes from a bootstrap over prefixes."""
     drawn = np.random.default_rng(0).integers(0, of_prefixes.size, (_BOOTSTRAPS, of_prefixes.size))
     low, high = np.percentile(of_prefixes[drawn].mean(axis=1), (2.5, 97.5)).tolist()
     return float(of_prefixes.mean()), low, high
@@ -328,9 +330,9 @@ def newcomers(
             gets no numbers.
 
     Returns:
-        Two results: the closed share of the gap to the best arm on off-model new prefixes, in visits 1 to 10,
-        11 to 30 and 31 to 100; the reward relative to the decision on all other new prefixes, in all these
-        visits.
+        Two results for the new prefixes: the gain on off-model ones as a share of the best arm's gain, in
+        visits 1 to 10, 11 to 30 and 31 to 100; the reward relative to the decision on all others, in all
+        these visits.
     """
     gains, best, off = [], [], []
     for seed in seeds:

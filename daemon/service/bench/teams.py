@@ -187,7 +187,7 @@ def live(
     off-model.
 
     Returns:
-        Three results: the closed share of the gap to the best arm on off-model prefixes, in visits 31 to 100
+        Three results: the gain on off-model prefixes as a share of the best arm's gain, in visits 31 to 100
         and 101 to 400; the reward relative to the decision's, on all other prefixes; the share of prefixes
         that got a team.
     """
