@@ -64,8 +64,8 @@ def report(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def named(options: argparse.Namespace, what: str = "decisions") -> Iterator[None]:
-    """If the log that the command line names cannot be read, raise `ConfigError`, which blames the command
-    line. `what` is the content of the log.
+    """A context that turns a failure to read the log into `ConfigError`, if the command line names the log.
+    `what` is the content of the log.
     """
     try:
         yield

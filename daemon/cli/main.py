@@ -7,6 +7,7 @@ The exit status is one of these:
 - 1: the daemon or the kernel refused the command, or `doctor` found something that does not work.
 - 2: the command line is wrong, or a file that it names.
 - 3: the daemon cannot be reached.
+- 4: the loaded kernel module has another version than the daemon.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ EXIT_REFUSED: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_UNREACHABLE: Final = 3
 EXIT_MODULE: Final = 4
-"""Exit status if the loaded module has another version. ltp-switcher.service does not restart after it."""
+"""Exit status if the loaded module has another version. systemd does not restart ltp-switcher.service after
+it.
+"""
 COOKIE_HELP: Final = (
     "the flow's socket cookie as `ltp-switcher flows` shows it, or sk:HEX as `ss -tine` shows it"
 )

@@ -47,9 +47,13 @@ from ltp_switcher.errors import InvalidValueError, StoreError
 LIVE_S: Final = 3600.0
 """Time in seconds without a report from the daemon after which a prefix counts as without traffic."""
 SELDOM_S: Final = 60.0
-"""Longest time in seconds between two reads of a prefix with traffic whose lessons change."""
+"""Longest time in seconds between two reads of a prefix with traffic on this host, while other hosts write to
+the prefix.
+"""
 RARE_S: Final = 3600.0
-"""Longest time in seconds between two reads of a prefix without traffic on this host whose lessons change."""
+"""Longest time in seconds between two reads of a prefix without traffic on this host, while other hosts write
+to the prefix.
+"""
 AGAIN_S: Final = 600.0
 """Time in seconds after which each lesson is written again, even if nothing has changed."""
 SURVEY_S: Final = 30.0
@@ -59,8 +63,8 @@ NEWEST: Final = 1024
 last.
 """
 FRESH: Final = 64
-"""Number of the prefixes with the latest writes for which each exchange looks. A survey looks for
-`NEWEST`.
+"""Each exchange looks for this number of the prefixes with the latest writes. A survey looks for `NEWEST` of
+them.
 """
 JITTER: Final = 0.2
 """Largest random change of the pause between exchanges, as a share of it. So hosts do not come all
@@ -106,8 +110,8 @@ class Daemon(Protocol):
 @dataclass(frozen=True, slots=True)
 class Word:
     """The knowledge of a prefix: the effect of each arm, as mean and variance, by the arm's id, shape
-    (ARMS,). An effect is the log of the arm's reward over that from the decision's own choice. The variance
-    is infinite for an unknown effect.
+    (ARMS,). An effect is the log of the arm's reward over the reward of the decision's own choice. The
+    variance is infinite for an unknown effect.
     """
 
     mean: Floats

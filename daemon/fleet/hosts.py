@@ -93,8 +93,8 @@ class Namesakes:
     """Other services that write their presence (a sign of life) into the store under this host's name.
 
     Such a presence may also be left from an earlier run of this host, if a store that failed over brings it
-    back. The presence of a living service differs from this in two ways. It was written after this host's
-    own, or it comes again with a higher number.
+    back. The presence of a living service differs from such a remnant in two ways. It was written after this
+    host's own, or it comes again with a higher number.
     """
 
     def __init__(self) -> None:

@@ -5,9 +5,9 @@ The weight of a host's effect of an arm is one over the sum of two variances: th
 between hosts (random effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So
 among three or more hosts none has half of the weight, and the weighted median stays among the honest hosts.
 
-The mean is taken about this median, and each host moves it by at most `FAR` standard deviations (one step of
-P. J. Huber's M-estimator, 1964). If hosts differ more than their variances allow, the result is less certain
-(R. T. Birge 1932). The lesson of a single host needs no merging.
+The merged mean starts from this median, and each host moves it by at most `FAR` standard deviations (one step
+of P. J. Huber's M-estimator, 1964). If hosts differ more than their variances allow, the result is less
+certain (R. T. Birge 1932). The lesson of a single host needs no merging.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ APART: Final = 4.0
 disagrees.
 """
 SMALL: Final = 5
-"""Least number of hosts in a site from which on the lesson of one host is not enough. There, `QUORUM` hosts
-have to know an arm, so that two of them outvote one that lies.
+"""Least number of hosts in a site in which the lesson of one host is not enough. In such a site, `QUORUM`
+hosts have to know an arm, so that honest hosts outvote one that lies.
 """
 QUORUM: Final = 3
 

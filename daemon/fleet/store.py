@@ -3,10 +3,10 @@
 
 The store's keys, all below `ltp-switcher:SITE:`, are:
 
-    lessons:PREFIX   hash, a field for each host with its lesson; it ends when all hosts were silent for long
+    lessons:PREFIX   hash, a field for each host with its lesson; it expires after a long time without a write
     stamps           sorted set: a number for each prefix, which every write changes; the newest are highest
     hosts            hash, a field for each host with its presence
-    whole            after a loss: the time when all hosts have written again; it ends soon after
+    whole            after a loss: the time when all hosts have written again; it expires soon after
 
 Only commands for named keys and fields are used, all in pipelines.
 """

@@ -3,7 +3,7 @@
 flow.
 
 Treated units have the arms that the daemon chooses, and control units stay on a baseline arm. In a holdback,
-each prefix is in one group. In a switchback, each time block is.
+each prefix is in one of these groups. In a switchback, each time block is in one of them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def t_quantile(freedom: float) -> float:
 def numbered(values: NDArray[np.integer]) -> tuple[Ints, Int32s]:
     """The distinct numbers of an array of shape (n,), ascending, and the index of each value among them.
 
-    `numpy.unique` would sort. Numbers that lie close together need no sorting.
+    `numpy.unique` sorts the values. If the numbers lie close together, this function counts them instead,
+    which is faster.
     """
     if not values.size:
         return np.empty(0, np.int64), np.empty(0, np.int32)

@@ -24,8 +24,8 @@ POLICY: Final = "policy"
 
 
 class NoOverlapError(LtpSwitcherError):
-    """The logged decisions say nothing about the policy, because they never take, or could not take, an arm
-    that it takes.
+    """The logged decisions cannot tell how a policy does: they never took an arm that it takes, or gave the
+    arm no chance.
     """
 
 

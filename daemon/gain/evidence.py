@@ -215,8 +215,8 @@ class Power:
         self._rounds = 0
 
     def take(self, found: Round, draws: int) -> None:
-        """Apply the effect to the blocks of a round that other lots choose, `draws` times, and add the
-        payments that the bets would have made.
+        """Draw other lots for a round, `draws` times. Each time, apply the effect to the blocks that the lots
+        choose, and add the payments that the bets would have made.
         """
         for _ in range(draws):
             lots = self._rng.permuted(found.treated[:1] if found.together else found.treated, axis=1)

@@ -39,8 +39,8 @@ second.
 PREFIXES_MAX: Final = 20
 """Largest number of prefixes in a report. The prefixes with the most data are taken."""
 AGREES: Final = 0.9
-"""Share of the time of a prefix's flows on the advised arm. With at least this share, the advice brings no
-gain.
+"""If a prefix's flows spend at least this share of their time on the advised arm, the prefix has nothing to
+gain from the advice.
 """
 
 

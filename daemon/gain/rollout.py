@@ -38,8 +38,8 @@ PREFIXES_MAX: Final = 1024
 suffice for any verdict.
 """
 GRACE_S: Final = 5.0
-"""Least time in seconds between the end of a round and its judgement, because the log has a flow's last
-decision only some time after its end.
+"""Least time in seconds between the end of a round and its judgement, because a decision is logged some time
+after its end.
 """
 REFERENCE: Final = -0.10
 """The harm, as a relative change of goodput, for which the status estimates the time until it would be

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's latest events. Each has a number, so that a client can ask for the events since a number."""
+"""The daemon's latest events. Each has a number, so that a client can ask for the events from a number on."""
 
 from __future__ import annotations
 

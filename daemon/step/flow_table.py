@@ -22,7 +22,7 @@ from ltp_switcher.slots import SlotArrays, column
 
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
-"""Number of kept records at which the flows' times on their arms are added up."""
+"""Number of records that may wait before the times that they report are added up by flow and arm."""
 _OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")
 
 
@@ -182,15 +182,15 @@ class FlowTable(SlotArrays):
             self._sum_up()
 
     def arm_time_ns(self) -> UInt64s:
-        """The time that each flow has spent on each arm, in ns, by slot and arm id, shape (slots, ARMS_MAX +
-        1).
+        """The time that each flow has spent on each arm, in ns, shape (slots, ARMS_MAX + 1). The columns are
+        ids of arms.
         """
         self._sum_up()
         return self._arm_time_ns
 
     def total_arm_time_s(self) -> Floats:
-        """The time that all flows so far have spent on each arm, in seconds, by arm id, shape (ARMS_MAX +
-        1,).
+        """The time that all flows so far have spent on each arm, in seconds. Shape (ARMS_MAX + 1,), by the
+        arms' ids.
         """
         total_ns: UInt64s = self.arm_time_ns().sum(axis=0) + self._closed_arm_time_ns
         return total_ns.astype(np.float64) * 1e-9

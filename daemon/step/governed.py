@@ -119,8 +119,8 @@ class Governed(SlotArrays):
         return np.where(self._excluded[slots], Cause.EXCLUDED, ruled).astype(np.uint8)
 
     def free(self, slots: Slots) -> Bools | None:
-        """True for flows that may take part in experiments, shape (n,); None if all may. A flow may not if a
-        policy holds it, excludes it, or names its arms.
+        """True for flows that may take part in experiments, shape (n,); None if all may. A policy that holds
+        a flow, excludes it, or names its arms keeps the flow out of experiments.
         """
         return ~self._limited[slots] if self.policies else None
 

@@ -191,7 +191,7 @@ class Journal(SlotArrays):
         return self._names.get(last & ~int(_ADVISED)) if last & int(_ADVISED) else None
 
     def cause(self, slot: int) -> Cause:
-        """The one who gave an open flow its arm, or who advises one."""
+        """The source of an open flow's arm, or of the arm that the flow is advised to run."""
         return Cause(int(self._cause[slot]))
 
     def reason(self, slot: int) -> str:

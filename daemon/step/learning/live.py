@@ -45,8 +45,8 @@ PLAN_TURNS: Final = 10
 the prefixes.
 """
 SMALLER: Final = 0.99
-"""Factor on the remembered size of a prefix's largest visit, in flows, each time that new visits to the
-prefix have been observed.
+"""Factor by which the remembered size of a prefix's largest visit, in flows, is multiplied when new visits to
+the prefix have been observed.
 """
 LIFETIME_S: Final = 3600
 """Time without traffic after which a prefix loses its entry in the module's table, in seconds."""
@@ -369,8 +369,8 @@ class LiveLearner:
     # Other hosts
 
     def lessons(self, since: int, now_s: float) -> tuple[Ints, Effects]:
-        """The numbers of the prefixes with traffic that have learned since the lesson `since`, shape (n,),
-        and the effects of the arms on them, shape (n, arms).
+        """The numbers of the prefixes with traffic that have learned something since the lesson with the
+        number `since`, shape (n,). The second result has the effects of the arms on them, shape (n, arms).
 
         The effects come from the prefixes' own visits alone, so that no server gets its own knowledge back
         from others. Single hosts below the prefixes are left out.

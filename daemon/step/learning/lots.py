@@ -8,7 +8,7 @@ module draws by the entry's weights, and reports with a flow's outcome the drawn
 generation, a number. The generation encodes both lots, and the trial has less than half of the weight. So the
 lot of a visit can be read from an outcome alone, even by a daemon that started later.
 
-The two lots of an entry begin on different arms. So the first arm of a flow shows its lot, too.
+Flows of an entry's two lots begin on different arms. So the first arm of a flow shows its lot, too.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ WEIGHTS: Final = 65_535
 sum.
 """
 FIRST_WINDOW_PKTS: Final = 10
-"""Window of a learned arm until its first control, in packets. It is the kernel's own window for a new flow
-(RFC 6928).
+"""Window of a learned arm until the daemon sends the first one, in packets. It is the kernel's own window for
+a new flow (RFC 6928).
 """
 _BITS: Final = ARMS_MAX.bit_length()
 _MASK: Final = (1 << _BITS) - 1
@@ -42,7 +42,7 @@ _IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
 
 
 def generations(incumbent: ArmIds, trial: ArmIds, number: int) -> npt.NDArray[np.uint32]:
-    """Encode the lots of prefixes, the incumbents and the trials, as generations of table entries, shape
+    """Encode the incumbents and the trials of prefixes as numbers, the generations of table entries, shape
     (n,).
 
     A generation is never 0. `number` tells the generations of different plans apart; it wraps around.

@@ -84,7 +84,7 @@ class KnownPrefixes(SlotArrays):
         """Find the number of each flow's host or, if the host has none, of its prefix, shape (n,). Prefixes
         that are not known get numbers.
 
-        The second result has the numbers that were given to prefixes.
+        The second result has these new numbers.
         """
         keys, members = np.unique(prefix_keys(outcomes).view(_OPAQUE), return_inverse=True)
         members, wanted = members.ravel(), places.of_prefixes(keys.view(PREFIX_KEY))

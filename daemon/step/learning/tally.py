@@ -122,9 +122,10 @@ class Tally(SlotArrays):
         return {"open_key": keys} | {f"open_{name}": getattr(self, name)[at] for name in _COLUMNS[1:]}
 
     def restore(self, arrays: Mapping[str, np.ndarray], prefixes: int) -> None:
-        """Take over the result of `state` for known prefixes 0 to `prefixes` - 1.
+        """Take over the result of `state`. `prefixes` is the number of known prefixes, to which the visits
+        must belong.
 
-        Raises `ArtifactError` if it does not fit.
+        Raises `ArtifactError` if the state does not fit.
         """
         keys = np.ascontiguousarray(arrays["open_key"], np.uint8)
         size = len(keys)
