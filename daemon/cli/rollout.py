@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rollout`: begin a rollout, which gives the daemon's choices to more and more of the traffic, show its
-state, or abort it.
+"""`rollout`: begin a rollout, show its state, or abort it. A rollout gives the daemon's choices to more and
+more of the traffic.
 """
 
 from __future__ import annotations

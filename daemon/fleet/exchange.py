@@ -47,12 +47,12 @@ from ltp_switcher.errors import InvalidValueError, StoreError
 LIVE_S: Final = 3600.0
 """Time in seconds without a report from the daemon after which a prefix counts as without traffic."""
 SELDOM_S: Final = 60.0
-"""Longest time in seconds between two reads of a prefix with traffic on this host, while other hosts write to
-the prefix.
+"""Longest time in seconds until this host reads a prefix again to which it has traffic and other
+hosts write.
 """
 RARE_S: Final = 3600.0
-"""Longest time in seconds between two reads of a prefix without traffic on this host, while other hosts write
-to the prefix.
+"""Longest time in seconds until this host reads a prefix again to which it has no traffic, but other hosts
+write.
 """
 AGAIN_S: Final = 600.0
 """Time in seconds after which each lesson is written again, even if nothing has changed."""

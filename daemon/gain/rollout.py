@@ -74,7 +74,8 @@ STAGES: Final = (Stage(1, 20), Stage(1, 5), Stage(3, 6), Stage(1, 1))
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The terms of a rollout, fixed at its start.
+    """The terms of a rollout, fixed at its start. A rollout gives the daemon's choices to more and more of
+    the traffic, in stages, by lots.
 
     Attributes:
         units: the units for which lots are drawn.
@@ -222,7 +223,8 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a rollout. Effects are relative changes of goodput, or None if nothing is proven yet.
+    """The state of a rollout, which gives the daemon's choices to more and more of the traffic. Effects are
+    relative changes of goodput, or None if nothing is proven yet.
 
     `detect_s` is the rough time in seconds in which this stage would prove a harm of 10 %, or None if it is
     not known yet.

@@ -90,7 +90,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A used prefix or a policy, as an operator wrote it.
+    """A prefix that an operator named with `ltp-switcher use`, or a policy.
 
     Attributes:
         match: the flows that it matches, in words.

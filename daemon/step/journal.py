@@ -122,11 +122,11 @@ class Journal(SlotArrays):
         *,
         carried_out: bool,
     ) -> Indices:
-        """Note the decisions of a step; call `caused` first. Returns the indices of the new decisions, shape
-        (m,).
+        """Note the decisions of a step, and return the indices of those that are new switches, shape (m,).
+        Call `caused` first.
 
-        `differs` is true where the flow has another arm than the decided one. Such a decision is new if it
-        does not repeat the flow's last switch. All arrays that go in have the shape (n,).
+        `differs` is true where the flow has another arm than the decided one, shape (n,). Such a switch is
+        new if it does not repeat the flow's last one.
         """
         arms = choice.arms
         wanted = arms if carried_out else arms | _ADVISED

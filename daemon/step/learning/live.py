@@ -53,8 +53,8 @@ LIFETIME_S: Final = 3600
 PATHS_MAX: Final = 256
 """Largest number of open flows that tell the learner about their paths at a time. The flows take turns."""
 NEWS_MAX: Final = 4096
-"""Largest number of prefixes unknown to the learner for which it keeps the chooser's starting arm. A prefix
-becomes known with its first outcome.
+"""Largest number of the chooser's starting arms that wait until the learner knows their prefixes. The learner
+knows a prefix from its first outcome on.
 """
 FORMAT: Final = 1
 _COUNTED: Final = np.isin(np.arange(256), (StartCause.DEFAULT, StartCause.TABLE))

@@ -53,8 +53,8 @@ def generations(incumbent: ArmIds, trial: ArmIds, number: int) -> npt.NDArray[np
 
 
 def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
-    """The incumbents that are encoded in generations, shape (n,); 0 if the incumbent is the decision's own
-    choice, or if the generation is 0.
+    """The incumbents that the generations of table entries encode, shape (n,). A 0 means the decision's own
+    choice, or an entry without lots.
     """
     return (generation & _MASK).astype(np.uint8)
 

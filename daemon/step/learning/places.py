@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places: destination prefixes and single hosts below them. Knowledge from visits is kept by place."""
+"""Places: destination prefixes and single hosts below them. The daemon keeps its knowledge from earlier flows
+by place.
+"""
 
 from __future__ import annotations
 
