@@ -21,7 +21,7 @@ from ltp_switcher.daemon.cli.printing import (
 
 
 def visits(options: argparse.Namespace) -> int:
-    """Print the prefixes with the arms that their visits try and the effects of these arms. The most recently
+    """Print for each prefix the arms that its visits try, and the effects of these arms. The most recently
     seen prefix comes first.
     """
     params: Object = {"limit": options.limit}

@@ -40,7 +40,7 @@ BETS: Final[Floats] = 2.0 ** np.arange(-4, 2, dtype=np.float64)
 """
 _BOTH: Final[Floats] = np.concatenate([BETS, -BETS])
 PROOF: Final = math.log(2 / ERROR)
-"""A supposed effect counts as contradicted once the logarithm of its martingale reaches this value."""
+"""Logarithm that a martingale has to reach before the effect that it supposes counts as contradicted."""
 _SMALLEST: Final = 2
 """Least number of blocks with traffic for which a unit can be compared with itself."""
 

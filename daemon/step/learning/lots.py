@@ -2,11 +2,13 @@
 """Lots: the arms among which the visits of a prefix draw. They become entries of the module's table, and can
 be read from its entries again.
 
-A visit is a group of flows to a prefix that began near each other. A prefix has an incumbent, the arm that
-seems best, and mostly a trial, an arm to test. Each of the two is an arm or the decision's own choice. The
-module draws by the entry's weights, and reports with a flow's outcome the drawn weight and the entry's
-generation, a number. The generation encodes both lots, and the trial has less than half of the weight. So the
-lot of a visit can be read from an outcome alone, even by a daemon that started later.
+A visit is a group of flows to a prefix that began near each other. Each visit to a prefix draws one of two
+lots. The incumbent is the arm that seems best, and the trial is an arm to test, if there is one. Each of the
+two may also be the decision's own choice.
+
+An entry has a weight for each lot and a number, the generation, which encodes both lots. The trial has less
+than half of the weight. The module reports the generation and the drawn weight with each flow's outcome. So
+the lot of a visit can be read from an outcome alone, even by a daemon that started later.
 
 Flows of an entry's two lots begin on different arms. So the first arm of a flow shows its lot, too.
 """
