@@ -40,8 +40,8 @@ THREADS = 8
 threads would only compete with the event loop.
 """
 TCP_THREADS = 4
-"""Number of such threads for clients over TCP. These clients have their own event loop, so that clients of
-the UNIX socket never wait for them.
+"""Number of threads that send requests to the daemon for clients over TCP. These clients have their own event
+loop, so that clients of the UNIX socket never wait for them.
 """
 SWITCH_S = 0.001
 """Time in seconds for which one thread may keep the Python interpreter while the event loop waits for it."""

@@ -20,9 +20,9 @@ def commands_for(
 ) -> RecordArray:
     """Make the commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
 
-    A flow gets a command for any of three reasons. It should run another arm. The module waits for a command,
-    because the flow was never steered or has gone to the fallback arm. A short rise of the flow's window
-    should show whether the path has more rate. Pinned flows get no command.
+    There are three reasons for a command. First, the flow should run another arm. Second, the module waits
+    for a command, because the flow was never steered or has gone to the fallback arm. Third, a short rise of
+    the flow's window should show whether the path has more rate. Pinned flows get no command.
 
     Args:
         records: the flows, shape (n,).

@@ -38,9 +38,9 @@ docs/lab-notes/traffic.md.
 FALSE: Final = 0.005
 """Probability that the self-check of the rule raises a false alarm in a visit.
 
-The self-check compares a flow's arm with the other arms. It was tried on 1,500 simulated flows of 10 s, whose
-arm earns 0.2 less than another one, with noise of 0.6 between measurements. It raised an alarm on one flow in
-a hundred. Half of the visits have a flow that is long enough.
+The self-check compares a flow's arm with the other arms. It was tried on 1,500 simulated flows of 10 s. The
+flow's arm had a log reward 0.2 below another arm's, with noise of 0.6 between measurements. An alarm was
+raised on one flow in a hundred. Half of the visits have a flow that is long enough.
 """
 HALF: Final = float(np.log(2.0))
 """Deficit in log reward at which the rule's self-check leaves an arm (`choose.rule.surprise`)."""
