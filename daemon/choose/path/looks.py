@@ -27,9 +27,9 @@ from ltp_switcher.slots import SlotArrays, column, put_first
 LOOK_NS: Final = 250_000_000
 LOOK_RTTS: Final = 2.0
 GAINS: Final = 12
-"""Number of looks over which the swing of the rate is measured."""
+"""Number of looks over which the rate's swing from look to look is measured."""
 GAINS_LEAST: Final = 6
-"""Least number of looks after which the swing is known."""
+"""Least number of looks after which the rate's swing from look to look is known."""
 GRAIN_PKTS: Final = 2.0
 """Number of packets by which two looks at a steady path may differ, because a look counts whole ACKs."""
 SILENCE: Final = 0.25
@@ -37,8 +37,8 @@ SILENCE: Final = 0.25
 steps' time counts then instead.
 """
 ANEW: Final = 16
-"""Number of looks in which an arm fills the path after it began anew. These looks do not count
-for the swing.
+"""Number of looks in which an arm fills the path after it began anew. The rate grows in these looks, so they
+do not count for its swing.
 """
 KEPT: Final = 0.5
 """Least share of the highest rate that the path keeps if only its RTT has changed."""
@@ -83,7 +83,10 @@ def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
 
 
 class Look(NamedTuple):
-    """The findings of one look of each of n players; each array has the shape (n,)."""
+    """The findings of one look at the paths of n players; each array has the shape (n,).
+
+    A look sums up some round trips of measurements. A player is one or more flows that share a bottleneck.
+    """
 
     rate_Bps: Floats  # noqa: N815 - B is bytes
     """Packets delivered over the look's time, in bytes/s; NaN where the application had too little to
@@ -114,7 +117,10 @@ class Look(NamedTuple):
 
 
 class Looks(SlotArrays):
-    """The looks at the paths of all flows.
+    """The looks at the paths of all players.
+
+    A look sums up the steps of a quarter of a second and two round trips. A player is one or more flows that
+    share a bottleneck, and its number is its slot.
 
     Args:
         zeta: weight of loss in a look's reward, Mutant Eq. 1.
@@ -133,6 +139,8 @@ class Looks(SlotArrays):
     """Reward of the last look, as a share of the reward at the path's highest throughput and lowest RTT."""
     earned = column(np.float64, initial=np.nan)
     """Log of the last look's reward, in bytes/s and µs; NaN if the look says nothing about the arm."""
+    whole = column(np.float64, initial=np.nan)
+    """Log of the reward that the last look would have had without its losses, in bytes/s and µs."""
     grown = column(np.bool_)
     """Whether the rate has stopped growing, since the start or since `forget`."""
     bdp_pkts = column(np.float64)
@@ -233,19 +241,17 @@ class Looks(SlotArrays):
         throughput_Bps, loss, mean_us = performance(counts, seen[MSS], seen[SRTT])
         top_Bps = np.maximum(self.top_Bps[slots], throughput_Bps)
         lowest_us = np.minimum(self.floor_us[slots], self.least_us[slots])
-        share = reward(
-            throughput_Bps / np.maximum(top_Bps, 1.0),
-            loss,
-            mean_us / lowest_us,
-            zeta=self._zeta,
-            kappa=self._kappa,
-        )
+        of_top, stretch = throughput_Bps / np.maximum(top_Bps, 1.0), mean_us / lowest_us
+        share = reward(of_top, loss, stretch, zeta=self._zeta, kappa=self._kappa)
+        bare = reward(of_top, np.zeros_like(loss), stretch, zeta=self._zeta, kappa=self._kappa)
         self.share[slots] = np.minimum(share, 1.0)
         says_nothing = self._idle[slots] | self._mixed[slots] | self.drained[slots]
         with np.errstate(divide="ignore"):
-            # The share is in units of the highest rate and the lowest RTT, and these may change.
-            earned = np.log(share) + self._kappa * np.log(np.maximum(top_Bps, 1.0)) - np.log(lowest_us)
+            # A share is in units of the highest rate and the lowest RTT, and these may change.
+            unit = self._kappa * np.log(np.maximum(top_Bps, 1.0)) - np.log(lowest_us)
+            earned, whole = np.log(share) + unit, np.log(bare) + unit
         self.earned[slots] = np.where(says_nothing, np.nan, earned)
+        self.whole[slots] = whole
         self.top_Bps[slots] = top_Bps
         self.lost_pkts[slots] = lost_pkts
         overflow = loss_rate(np.maximum(lost_pkts - quiet_lost_pkts, 0.0), delivered_pkts)

@@ -35,7 +35,8 @@ probing arm stays, because the other two arms would starve.
 
 With `self_check`, an arm has to earn about as much as other arms have shown on the path. An arm that starves
 beside them gives way to the best of them. An arm that falls below its own earlier reward is compared with the
-probing arm (`surprise`). Now and then a pulse shows whether the careful arm's path has more rate (`pulses`).
+probing arm (`surprise`), and so is an arm to which losses leave less than half of its reward. Now and then a
+pulse shows whether the careful arm's path has more rate (`pulses`).
 
 The rule decides for players. A player is one or more flows that share a bottleneck (`siblings`). A young flow
 probes for itself if its siblings have nothing to share (`newcomers`).
@@ -126,18 +127,27 @@ class _Signs(NamedTuple):
     """The arm fell below its own level."""
     alone: Bools
     """No other arm has shown anything."""
+    losing: Bools
+    """Losses take more than half of the arm's reward."""
     stuck: Bools
     """The careful arm keeps a queue of its own."""
 
     @property
     def any(self) -> Bools:
         """True where a player has a sign."""
-        found: Bools = self.changed | self.tested | self.starves | self.fell | self.alone | self.stuck
+        found: Bools = self.changed | self.tested | self.starves | self.compared | self.stuck
+        return found
+
+    @property
+    def compared(self) -> Bools:
+        """True where the probing arm has to show what the path has."""
+        found: Bools = self.fell | self.alone | self.losing
         return found
 
 
 class RuleChooser(Chooser, SlotArrays):
-    """The rule for all flows of a step at once.
+    """The rule for all flows of a step at once. Its roles are the probing arm (BBR), the steady arm (LTP) and
+    the careful arm (Vegas).
 
     The slots of its columns are numbers of players (`siblings`). The methods of `Chooser` take the slots of
     flows.
@@ -207,9 +217,7 @@ class RuleChooser(Chooser, SlotArrays):
         return self._pool
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Give the roles to these arms, for the flows `slots`. With None they apply to all open and future
-        flows.
-        """
+        """Give the roles to these arms, for the flows `slots`; for None, to all open and future flows."""
         if slots is None:
             self._pool = tuple(arms)
             self._flows.of_role[:] = roles_of(arms)
@@ -443,18 +451,19 @@ class RuleChooser(Chooser, SlotArrays):
         suspected = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
         suspected = self._case("rivals", suspected)
         tested = (queued | suspected) & ~changed
-        starves = fell = alone = np.zeros(slots.shape, np.bool_)
+        starves = fell = alone = losing = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
             # In a gentle start the probing arm does not run.
             shows = judged | (probing & (self._code[slots] != why.GENTLE))
             earned = np.where(shows, looks.earned[slots], np.nan)
             queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
-            found = self._surprise.look(slots, role, earned, looks.floor_us[slots], now_ns, queued_arm)
-            starves, fell, alone = (surprised & ~changed & ~tested for surprised in found)
+            whole, floor_us = looks.whole[slots], looks.floor_us[slots]
+            found = self._surprise.look(slots, role, earned, whole, floor_us, now_ns, queued_arm)
+            starves, fell, alone, losing = (surprised & ~changed & ~tested for surprised in found)
         stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)
         stuck &= looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S
-        stuck &= ~(changed | tested | starves | fell | alone)
-        return _Signs(judged, changed, rose, tested, queued, starves, fell, alone, stuck)
+        stuck &= ~(changed | tested | starves | fell | alone | losing)
+        return _Signs(judged, changed, rose, tested, queued, starves, fell, alone, losing, stuck)
 
     def _go_by(self, signs: _Signs, slots: Slots, role: Ints, least_us: Floats, now_ns: Floats) -> None:
         """Bring the players with a sign into the state that it calls for. All arrays have shape (n,)."""
@@ -463,10 +472,10 @@ class RuleChooser(Chooser, SlotArrays):
             self._follow(slots[changed], signs.rose[changed], least_us[changed], now_ns[changed])
         if tested.any():
             self._test(slots[tested], now_ns[tested], signs.queued[tested])
-        compared = signs.fell | signs.alone
+        compared = signs.compared
         if compared.any():
-            steady = role[compared] == STEADY
-            self._compare(slots[compared], signs.fell[compared], steady, now_ns[compared])
+            code = np.select((signs.fell, signs.losing), (why.SURPRISED, why.LOSING), why.ALONE)
+            self._compare(slots[compared], code[compared], role[compared] == STEADY, now_ns[compared])
         if starves.any():
             self._leave(slots[starves])
         if stuck.any():
@@ -613,12 +622,15 @@ class RuleChooser(Chooser, SlotArrays):
         self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
         self._learn(at)
 
-    def _compare(self, slots: Slots, fell: Bools, steady: Bools, now_ns: Floats) -> None:
-        """The probing arm shows what the path has, because the arm fell, or no other one has run."""
-        self._code[slots] = np.where(fell, why.SURPRISED, why.ALONE)
-        self._value[slots] = np.where(fell, self._surprise.left(slots), np.nan)
+    def _compare(self, slots: Slots, code: Ints, steady: Bools, now_ns: Floats) -> None:
+        """The probing arm shows what the path has, for the reasons `code`, shape (n,)."""
+        self._code[slots] = code
+        left, lost = self._surprise.left(slots), self._surprise.lost(slots)
+        self._value[slots] = np.select((code == why.SURPRISED, code == why.LOSING), (left, lost), np.nan)
         self._was_steady[slots] = steady
-        hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * self._looks.mean_us[slots] * 1e-6)
+        # BBR loses packets at a policer until it has seen the policer's rate, which takes as long again.
+        rtts = np.where(code == why.LOSING, 2, 1) * COMPARE_RTTS
+        hold_s = np.maximum(self._settings.start_s / 2, rtts * self._looks.mean_us[slots] * 1e-6)
         self._probe(slots, State.COMPARES, now_ns, hold_s)
 
     def _return(self, slots: Slots) -> None:

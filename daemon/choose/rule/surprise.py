@@ -9,9 +9,11 @@ show a larger difference than a wired link.
 
 An arm that has never come near the level of another arm starves. The rule bars it, and the other arm runs. An
 arm that has fallen from its own level may starve, too, or its link may have become slower. In this case all
-levels are forgotten, and the probing arm measures the path anew. The probing arm also runs once if no other
-arm has a level yet, because then there is nothing to compare with. Such a probe costs reward. So the time
-between probes doubles until a probe finds more reward than the arm before it had.
+levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
+has not become slower, and the levels stay. The probing arm also runs if no other arm has a level yet, because
+then there is nothing to compare with. And it runs if an arm has lost more than half of its reward by losses,
+because another arm may lose less. Such a probe costs reward. So the time between probes doubles until a probe
+finds more reward than the arm before it had.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
 inspection schemes", Biometrika 41, 1954). A sum of `ALARM` raises an alarm. So a steady path raises one false
@@ -29,7 +31,7 @@ from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES
 from ltp_switcher.slots import SlotArrays, column
 
 NEARLY: Final = 0.2
-"""An arm does as well as another one if its log reward is lower by no more than this."""
+"""An arm does nearly as well as another arm if its log reward is lower by no more than this."""
 HALF: Final = float(np.log(2.0))
 """An arm starves if its log reward is lower than another arm's by this much."""
 FAR: Final = float(np.log(4.0))
@@ -41,26 +43,29 @@ ALARM: Final = float(np.log(2400.0))
 LOOKS_LEAST: Final = 3
 """Least number of looks that can raise an alarm, however low their rewards are."""
 MEMORY: Final = 8
-"""Number of looks over which a level is a mean."""
+"""Number of looks over which an arm's level, its mean log reward, is taken."""
 ALONE: Final = 8
-"""Number of looks after which an arm is compared with the probing arm if no other arm has a level."""
+"""Number of looks at an arm after which the probing arm runs, too, if no other arm has been seen."""
 NOISE: Final = (0.15, 3.0)
-"""Least and largest standard deviation of a look's log reward."""
+"""Least and largest noise of a path: the standard deviation of the log reward from look to look."""
 NOISE_LOOKS: Final = 16
-"""Number of looks over which the noise is a mean."""
+"""Number of looks over which the variance of the log reward is a mean."""
 DRIFT_S: Final = 60.0
-"""Time in seconds in which a level becomes as uncertain as a single look."""
+"""Time in seconds after which an arm's mean log reward is as uncertain as the log reward of a single look."""
 SAME: Final = 1.5
-"""Two levels compare if the RTT floors of the path at their times differ by less than this factor."""
+"""The rewards of two arms compare if the path's RTT floor changed by less than this factor between them."""
 WAIT_S: Final = (10.0, 160.0)
-"""Shortest and longest time in seconds for which an arm is barred. The same bounds hold between two probes.
+"""Shortest and longest time in seconds for which an arm may not run after it starved. The same bounds hold
+for the time between two runs of the probing arm.
 """
 DEAD: Final = -6.0
-"""Log reward, relative to the arm's level, of a look in which nothing arrives."""
+"""Log reward of a look without any reward, relative to the arm's level, or to the look without its losses."""
 
 
 class Found(NamedTuple):
-    """The findings of the looks of n players; each array has the shape (n,)."""
+    """The findings of one look at each of n players; each array has the shape (n,). A probe is a run of the
+    probing arm, BBR, which shows what the path has.
+    """
 
     starves: Bools
     """True where the arm earns much less than another arm has shown."""
@@ -68,6 +73,8 @@ class Found(NamedTuple):
     """True where the arm fell below its own level, and a probe is due."""
     alone: Bools
     """True where no other arm has a level, and a probe is due."""
+    losing: Bools
+    """True where losses take more than half of the arm's reward, and a probe is due."""
 
 
 class Surprise(SlotArrays):
@@ -77,6 +84,12 @@ class Surprise(SlotArrays):
 
     _level = column(np.float64, len(ROLES))
     """Mean log reward of each role's last looks."""
+    _lived = column(np.bool_, len(ROLES))
+    """Whether a look at the role has had any reward on this path."""
+    _kept = column(np.float64, initial=1.0)
+    """Mean share of the reward that losses left to the running arm."""
+    _looks = column(np.int64)
+    """Number of looks at the running arm."""
     _best = column(np.float64, len(ROLES))
     """The highest level of each role on this path."""
     _count = column(np.int64, len(ROLES))
@@ -109,7 +122,14 @@ class Surprise(SlotArrays):
     """Earliest time of the next probe, CLOCK_MONOTONIC."""
 
     def look(
-        self, slots: Slots, role: Ints, earned: Floats, floor_us: Floats, now_ns: Floats, queued: Bools
+        self,
+        slots: Slots,
+        role: Ints,
+        earned: Floats,
+        whole: Floats,
+        floor_us: Floats,
+        now_ns: Floats,
+        queued: Bools,
     ) -> Found:
         """Take in looks, and return the alarms that they raise. All arrays have the shape (n,).
 
@@ -117,18 +137,20 @@ class Surprise(SlotArrays):
             slots: players.
             role: the roles that the players ran.
             earned: log reward of the look, in one unit for all. It is NaN if the look says nothing about the
-                arm, and -inf if nothing arrived.
+                arm, and -inf if nothing arrived, or if losses took all of the reward.
+            whole: log reward that the look would have had without its losses, in the same unit.
             floor_us: lowest RTT of the path.
             now_ns: end of the look, CLOCK_MONOTONIC.
             queued: true where the steady arm's queue stands. A probe waits until the queue is gone, because
                 the probing arm would fill the buffer.
         """
-        own = np.where(self._count[slots, role] > 0, self._level[slots, role], np.nan)
+        own = np.where(self._lived[slots, role], self._level[slots, role], whole)
         dead = np.isneginf(earned)
+        kept = np.exp(np.where(dead, -np.inf, earned) - np.where(dead, 0.0, whole))
         earned = np.where(np.isnan(earned), np.nan, np.fmax(earned, own + DEAD))
         (told,) = np.isfinite(earned).nonzero()
-        at, role, earned, dead = slots[told], role[told], earned[told], dead[told]
-        floor_us, now_ns, queued = floor_us[told], now_ns[told], queued[told]
+        at, role, earned, whole, kept = slots[told], role[told], earned[told], whole[told], kept[told]
+        dead, floor_us, now_ns, queued = dead[told], floor_us[told], now_ns[told], queued[told]
         other = self._best_other(at, role, floor_us, now_ns)
         noise2 = self._noise2[at]
         # The highest of many means is partly high by chance.
@@ -148,23 +170,28 @@ class Surprise(SlotArrays):
         fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
         fell |= self._owed[at] & (best - level > HALF)
         starves &= ~fell
+        lost = best - whole <= HALF
         waits = queued | (now_ns < self._probe_ns[at])
         due = fell & (role != PROBING) & ~waits
         self._owed[at] = (self._owed[at] | fell) & waits
         # While no probe is due, the other arms' levels continue to count.
-        other_path = due | (fell & (role == PROBING))
+        other_path = (due | (fell & (role == PROBING))) & ~lost
         self._other_path(at[other_path], role[other_path])
         self._sums[at[fell | starves]] = 0.0
-        others = self._count[at] >= LOOKS_LEAST
+        others = self._lived[at] & (self._count[at] >= LOOKS_LEAST)
         others[np.arange(at.size), role] = False
         # The steady arm keeps the path full: it does not starve without a change that shows.
         alone = ~others.any(axis=1) & (role == CAREFUL) & (self._count[at, role] >= ALONE)
         alone &= (now_ns >= self._probe_ns[at]) & ~due
-        probes = due | alone
+        self._looks[at] += 1
+        self._kept[at] += (kept - self._kept[at]) / np.minimum(self._looks[at], MEMORY)
+        losing = (role != PROBING) & (self._looks[at] >= MEMORY) & (self._kept[at] < np.exp(-HALF))
+        losing &= ~waits & ~due & ~alone & ~starves
+        probes = due | alone | losing
         probed = at[probes]
         self._probe_ns[probed] = now_ns[probes] + self._wait_ns(probed, np.full(probed.shape, PROBING))
-        found = np.zeros((3, slots.size), np.bool_)
-        found[:, told] = starves, due, alone
+        found = np.zeros((4, slots.size), np.bool_)
+        found[:, told] = starves, due, alone, losing
         return Found(*found)
 
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
@@ -204,6 +231,11 @@ class Surprise(SlotArrays):
         left: Floats = 100.0 * np.exp(-self._gap[slots])
         return left
 
+    def lost(self, slots: Slots) -> Floats:
+        """The share of the running arm's reward that losses took, in percent, shape (n,)."""
+        lost: Floats = 100.0 * (1.0 - self._kept[slots])
+        return lost
+
     def instead(self, slots: Slots, now_ns: int) -> Ints:
         """The role with the highest level that is not barred, shape (n,); else the probing role."""
         usable = (self._count[slots] > 0) & (self._barred_ns[slots] <= now_ns)
@@ -215,11 +247,13 @@ class Surprise(SlotArrays):
         """Reset the sums and the last look of these players, because their arms change now."""
         self._sums[slots] = 0.0
         self._owed[slots] = False
+        self._looks[slots] = 0
         self._last[slots] = np.nan
 
     def forget(self, slots: Slots) -> None:
         """Forget the levels and the bars of these players, because their paths are new."""
         self._count[slots] = 0
+        self._lived[slots] = False
         self._barred_ns[slots] = 0.0
         self._wait_s[slots] = WAIT_S[0]
         self.other_arm(slots)
@@ -244,7 +278,10 @@ class Surprise(SlotArrays):
         self, at: Slots, role: Ints, earned: Floats, dead: Bools, floor_us: Floats, now_ns: Floats
     ) -> None:
         """Count these looks for levels and noise, each of shape (n,). Dead ones are no noise."""
-        self._count[at, role] += 1
+        # The level begins with the first look that has any reward: dead looks before it say less.
+        begins = ~dead & ~self._lived[at, role]
+        self._lived[at, role] |= ~dead
+        self._count[at, role] = np.where(begins, 1, self._count[at, role] + 1)
         first = self._count[at, role] == 1
         off = earned - self._level[at, role]
         self._level[at, role] += off / np.minimum(self._count[at, role], MEMORY)
@@ -268,6 +305,7 @@ class Surprise(SlotArrays):
         count[:] = 0
         count[np.arange(at.size), role] = np.isfinite(own)
         self._count[at] = count
+        self._lived[at] = count > 0
         self._level[at, role] = self._best[at, role] = np.nan_to_num(own)
         # The fall must not count as noise.
         self._noise2[at] = self._calm2[at]

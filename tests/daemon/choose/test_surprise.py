@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
 
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
-from ltp_switcher.daemon.choose.rule.surprise import Surprise
+from ltp_switcher.daemon.choose.rule.surprise import Found, Surprise
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 RTT_MS = 40.0
 LOOK_S = 0.27
-NO_QUEUE = np.array([False])
 PROBE_S = 2.0
 """The rule's `start_s`."""
 
@@ -116,6 +115,14 @@ def test_a_slower_link_is_probed_and_then_left_alone() -> None:
     assert back_s - probe_s < PROBE_S + 1.0
 
 
+def _look(surprise: Surprise, role: int, earned: np.ndarray, whole: np.ndarray, now_ns: float) -> Found:
+    """The findings of one look at player 0, on a path whose RTT floor is 40 ms and that has no queue."""
+    slot, floor_us = np.array([0]), np.array([4e4])
+    return surprise.look(
+        slot, np.array([role]), earned, whole, floor_us, np.array([now_ns]), np.array([False])
+    )
+
+
 def _alarms(noise: float, lack: float, looks: int, seed: int) -> int:
     """Alarms of a steady arm whose log reward is `lack` below another arm's, with this noise."""
     rng = np.random.default_rng(seed)
@@ -129,11 +136,9 @@ def _alarms(noise: float, lack: float, looks: int, seed: int) -> int:
         level = 10.0 if role == 0 else 10.0 - lack
         earned = np.array([rng.normal(level, noise)])
         now_ns += LOOK_S * 1e9
-        starves, fell, _ = surprise.look(
-            slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]), NO_QUEUE
-        )
-        alarms += int(starves[0]) + int(fell[0])
-        if starves[0]:
+        found = _look(surprise, role, earned, earned, now_ns)
+        alarms += int(found.starves[0]) + int(found.fell[0])
+        if found.starves[0]:
             break
     return alarms
 
@@ -160,7 +165,7 @@ def _found(levels: list[tuple[int, float]], noise: float, seed: int) -> str:
             surprise.other_arm(slot)
         before, now_ns = role, now_ns + LOOK_S * 1e9
         earned = np.array([rng.normal(level, noise)])
-        found = surprise.look(slot, np.array([role]), earned, np.array([4e4]), np.array([now_ns]), NO_QUEUE)
+        found = _look(surprise, role, earned, earned, now_ns)
         for name, where in found._asdict().items():
             if where[0]:
                 return name
@@ -174,8 +179,7 @@ def _bars_for_s(looks: int, noise: float) -> float:
     other = [(0, 10.0 - noise), (0, 10.0 + noise)] * 12
     for role, earned in other + [(1, 10.0 - math.log(5.0))] * looks:
         now_ns += round(LOOK_S * 1e9)
-        at_ns, earns = np.array([float(now_ns)]), np.array([earned])
-        surprise.look(slot, np.array([role]), earns, np.array([4e4]), at_ns, NO_QUEUE)
+        _look(surprise, role, np.array([earned]), np.array([earned]), now_ns)
     role = np.array([1])
     surprise.bar(slot, role, now_ns)
     return next(s for s in range(1000) if not surprise.barred(slot, role, now_ns + round(s * 1e9))[0])
@@ -219,3 +223,68 @@ def test_a_fall_soon_after_a_probe_is_probed_as_soon_as_one_is_due() -> None:
     assert 8.0 < probes_s[1] < 11.0
     assert probes_s[1] + 9.0 < probes_s[2] < probes_s[1] + 11.0
     assert int(arms[-1, 0]) == BBR, "it has shown more"
+
+
+class Policer:
+    """A path that drops all above its rate. BBR loses a quarter of its packets for 20 round trips after each
+    start, and none later. The other arms lose a quarter for good.
+    """
+
+    def __init__(self) -> None:
+        self._arm, self._since_s, self._asked_s, self._lost_pkts = 0, 0.0, 0.0, 0.0
+
+    def __call__(self, t: float, arm: int) -> tuple[float, float]:
+        if arm != self._arm:
+            self._arm, self._since_s = arm, t
+        # The run asks twice a step, for the RTT and for the rate.
+        if t != self._asked_s:
+            self._asked_s = t
+            loses = arm != BBR or t - self._since_s < 20 * 0.2
+            self._lost_pkts += loses * 50.0 * STEP_S / 3.0
+        return 200.0, 1.0
+
+    def lost(self, _: float) -> int:
+        return int(self._lost_pkts)
+
+
+def test_an_arm_that_loses_most_of_its_reward_gives_way_to_one_that_loses_none() -> None:
+    path = Policer()
+    arms = run(duration_s=60.0, under=path, total_lost=path.lost, rate_pps=50.0, chooser=checking())
+    assert (arms[:, 0] == LTP).any()
+    assert (arms[round(20.0 / STEP_S) :, 0] == BBR).all()
+
+
+def _losing(looks: list[tuple[int, float, float]]) -> tuple[Surprise, list[str]]:
+    """The findings of these looks, and what found them: role, log reward, log reward without losses."""
+    surprise, now_ns, before, names = Surprise(), 1e9, 0, []
+    surprise.reset(np.array([0]))
+    for role, earned, whole in looks:
+        if role != before:
+            surprise.other_arm(np.array([0]))
+        before, now_ns = role, now_ns + LOOK_S * 1e9
+        found = _look(surprise, role, np.array([earned]), np.array([whole]), now_ns)
+        names += [name for name, where in found._asdict().items() if where[0]]
+    return surprise, names
+
+
+def test_losses_that_take_half_of_the_reward_call_for_one_comparison() -> None:
+    for left, found in ((0.6, []), (0.4, ["losing"])):
+        earned = 10.0 + math.log(left)
+        looks = [(0, earned, 10.0)] * 8 + [(1, earned, 10.0)] * 20
+        assert _losing(looks)[1] == found
+
+
+def test_the_first_look_with_a_reward_begins_the_level() -> None:
+    dead = [(0, -math.inf, 10.0)] * 20
+    surprise, _ = _losing([(1, 8.0, 8.0), *dead, (0, 10.0, 10.0)])
+    assert surprise.instead(np.array([0]), 0) == np.array([0])
+
+
+def test_a_fall_by_losses_alone_leaves_the_levels_of_the_path() -> None:
+    path = [(1, 10.0, 10.0)] * 8 + [(0, 10.0, 10.0)] * 8
+    losses, slower = [(0, 7.0, 10.0)] * 3, [(0, 7.0, 7.0)] * 3
+    other = np.array([1])
+    surprise, _ = _losing([*path, *losses, *[(1, 4.0, 10.0)] * 1])
+    assert surprise.instead(np.array([0]), 0) == other
+    surprise, _ = _losing([*path, *slower])
+    assert surprise.instead(np.array([0]), 0) != other
