@@ -76,8 +76,8 @@ def recordings(
     options: argparse.Namespace,
     progress: Console,
 ) -> tuple[dict[str, RunResult], dict[str, Read]]:
-    """Run the whole rule for each job. Return the results, and the value of the function `of` for each run's
-    recording, both by the job's name.
+    """Make and record the run of each job. Return the results, and the value of the function `of` for each
+    run's recording, both by the job's name.
     """
     recorded = {name: ablation.recorded(job) for name, job in jobs.items()}
     for job in jobs.values():

@@ -286,6 +286,12 @@ def _add_suite(add: Commands) -> None:
     guess.add_argument(
         "--look", type=float, default=2.5, metavar="SECONDS", help="of BBR that are looked at; default: 2.5"
     )
+    guess.add_argument(
+        "--contexts", action="store_true",
+        help="record each path's look, and also score the models on the encoder's context of it",
+    )  # fmt: skip
+    _daemon_option(guess)
+    _jobs_option(guess)
 
 
 def _add_traffic(add: Commands) -> None:

@@ -7,8 +7,8 @@ look. A label is the log of the ratio of an arm's reward to BBR's after the look
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -55,6 +55,12 @@ class Rows:
     schemes: tuple[str, ...]
     logs: Floats
     noise: Floats
+
+    def only(self, wanted: Callable[[str], bool]) -> Rows:
+        """Return the rows with the wanted schemes; `LOOKS_WITH` has to be among them."""
+        at = [n for n, scheme in enumerate(self.schemes) if wanted(scheme)]
+        schemes = tuple(self.schemes[n] for n in at)
+        return replace(self, schemes=schemes, logs=self.logs[:, at], noise=self.noise[:, at])
 
 
 def rows(paths: Mapping[str, SinglePath], schemes: Sequence[str], look_s: float) -> Rows:

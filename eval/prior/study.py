@@ -108,25 +108,20 @@ def scores(rows: Rows, baseline: str = "") -> list[Score]:
         rows: rows of all arms, and of the baseline.
         baseline: a scheme that is no arm, so it does not count for the best arm.
     """
-    arms = np.array([scheme != baseline for scheme in rows.schemes])
-    best = rows.logs[:, arms].max(axis=1)
+    only = rows.only(lambda scheme: scheme != baseline)
+    best = only.logs.max(axis=1)
     found = [
         Score(scheme, _shares(rows, rows.logs[:, n] - best), None, {})
         for n, scheme in enumerate(rows.schemes)
     ]
-    only = Rows(
-        rows.paths, rows.kinds, rows.features, tuple(np.array(rows.schemes)[arms]), rows.logs[:, arms],
-        rows.noise[:, arms],
-    )  # fmt: skip
     for model in MODELS:
         said = predict(only, model, over=0)
-        order = np.argsort(-said.gains, axis=1)
-        picked = np.take_along_axis(only.logs, order, axis=1)
+        ranked = ranking(only, said)
         found.append(
             Score(
                 model,
-                _shares(rows, picked[:, 0] - best),
-                geometric_mean(np.exp(picked[:, :2].max(axis=1) - best).tolist()),
+                _shares(rows, ranked[:, 0] - best),
+                geometric_mean(np.exp(ranked[:, :2].max(axis=1) - best).tolist()),
                 _coverage(only, said),
             )
         )
@@ -134,6 +129,13 @@ def scores(rows: Rows, baseline: str = "") -> list[Score]:
         for model in MODELS:
             found.append(_guarded(rows, rows.schemes.index(baseline), model, best))
     return found
+
+
+def ranking(rows: Rows, said: Predicted) -> Floats:
+    """The log rewards of the schemes, shape (paths, schemes), with the scheme of the largest predicted gain
+    first.
+    """
+    return np.take_along_axis(rows.logs, np.argsort(-said.gains, axis=1), axis=1)
 
 
 def _guarded(rows: Rows, over: int, model: str, best: Floats) -> Score:

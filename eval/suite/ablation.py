@@ -9,6 +9,7 @@ be equal to the byte, and the ratio is 1. Only the other paths are run again.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,15 +47,18 @@ class Worth:
 
 
 def recorded(job: Job) -> Job:
-    """Return the job that runs the whole rule and writes a recording."""
+    """Return the same job, whose daemon also writes a recording."""
     settings = (("daemon.record", str(recording_of(job))),)
     return replace(job, scenario=job.scenario.with_settings(settings))
 
 
 def recording_of(job: Job) -> Path:
-    """Return the file of a run's recording."""
-    of = job.scenario
-    return cache_dir() / "recordings" / f"{of.name}-{of.duration_s:g}s-{job.seed}-{job.kernel}.npy"
+    """Return the file of a run's recording. Its name has a hash, because paths of two sets may have one
+    name.
+    """
+    inputs = f"{job.scenario.canonical()}\0{job.seed}\0{job.kernel}\0{job.daemon}"
+    known_by = hashlib.sha256(inputs.encode()).hexdigest()[:16]
+    return cache_dir() / "recordings" / f"{job.scenario.name}-{known_by}.npy"
 
 
 def without(job: Job, case: str) -> Job:
