@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder's file: the weights, and LinUCB's initial state. `ltp_switcher.artifacts` has the format.
+"""The file of a trained encoder: its weights, and LinUCB's initial state. `ltp_switcher.artifacts` defines
+the format.
 
-Its arrays are the `WEIGHT_NAMES` in PyTorch's layout (float32), and `prior_A`, `prior_b`, `prior_counts`
-(float64, one row for each arm id).
+The file's arrays are the `WEIGHT_NAMES` in PyTorch's layout (float32), and `prior_A`, `prior_b`,
+`prior_counts` (float64, one row for each arm id).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _PRIOR_NAMES: Final = ("prior_A", "prior_b", "prior_counts")
 
 @dataclass(frozen=True)
 class Artifact:
-    """Weights by name, and the sums of z z', r z and 1 over the training data for each arm id.
+    """Weights by name, and LinUCB's initial state: sums over the training data for each arm id.
+
+    With contexts z and rewards r, `prior_A` sums z z', `prior_b` sums r z, and `prior_counts` sums 1.
 
     Shapes, with I inputs, H hidden units, F units in the first dense layer, Z outputs, arm ids 0..N-1 and D =
     Z + 1 (the context with its constant 1): gru_weight_ih (3H, I), gru_weight_hh (3H, H), gru_bias_* (3H,),

@@ -17,8 +17,8 @@ from ltp_switcher.encoder.dataset import Sequence, weights
 class Scores:
     """Scores of a predictor of rewards.
 
-    `error` is the weighted mean squared error. `r2` is the share of the variance explained over all paths,
-    and `within_r2` the share explained within single paths.
+    `error` is the weighted mean squared error. `r2` is the share of the rewards' variance that the predictor
+    explains over all paths, and `within_r2` the share that it explains within single paths.
     """
 
     error: float
@@ -27,8 +27,8 @@ class Scores:
 
 
 def fit_means(sequences: list[Sequence], arms: int) -> Floats:
-    """Return the mean reward of each arm id, shape (arms,). An arm without data gets the mean over all
-    arms.
+    """Return the mean reward of each arm id, shape (arms,). An arm without data gets the mean
+    over all arms.
     """
     total, count = np.zeros(arms), np.zeros(arms)
     for sequence in sequences:
@@ -39,8 +39,9 @@ def fit_means(sequences: list[Sequence], arms: int) -> Floats:
 
 
 def fit_linear(sequences: list[Sequence], arms: int, ridge: float = 10.0) -> Floats:
-    """Return the weights of a ridge regression of reward on raw inputs for each arm id, shape (arms,
-    inputs).
+    """Fit a ridge regression of the reward on the raw inputs for each arm id.
+
+    Returns the regressions' weights, shape (arms, inputs).
     """
     inputs = sequences[0].inputs.shape[1]
     out = np.zeros((arms, inputs))
@@ -56,8 +57,9 @@ def fit_linear(sequences: list[Sequence], arms: int, ridge: float = 10.0) -> Flo
 
 
 def score(sequences: list[Sequence], predict: Callable[[Sequence], NDArray[np.floating]]) -> Scores:
-    """Compare predictions, one array of shape (steps,) for each path, with the rewards of the arms that
-    ran.
+    """Score a predictor: compare its predictions with the rewards of the arms that ran.
+
+    `predict` takes a path's sequence and returns the predicted rewards, shape (steps,).
     """
     rewards = [np.nan_to_num(s.reward).astype(np.float64) for s in sequences]
     told = [np.asarray(predict(s), np.float64) for s in sequences]

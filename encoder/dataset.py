@@ -29,7 +29,7 @@ class Sequence:
         inputs: the encoder's inputs, float32, shape (steps, inputs).
         arm: id of the arm that was chosen, uint8, shape (steps,).
         reward: normalised reward of this choice, float32, shape (steps,); NaN if unknown.
-        fresh: true at steps that chose an arm anew, bool, shape (steps,).
+        fresh: True at steps at which an arm was chosen anew, bool, shape (steps,).
     """
 
     inputs: Float32s
@@ -40,7 +40,7 @@ class Sequence:
 
 
 def save_sequence(path: Path, sequence: Sequence) -> None:
-    """Write one sequence as .npz."""
+    """Write one sequence as an .npz file."""
     np.savez(
         path,
         inputs=sequence.inputs,
@@ -88,10 +88,10 @@ def digest(sequences: dict[str, list[Sequence]]) -> str:
 def weights(sequence: Sequence, near: int = 4) -> Float32s:
     """Return the weight of each step's reward in training, shape (steps,); 0 where the reward is unknown.
 
-    The bandit asks about arms that it could change to as often as about the arm that runs. But only the first
-    steps after a choice show a change. These steps get half of the weight of each path, and all other steps
-    the other half. A path's weight is the number of its choices, because the rewards after one choice
-    overlap.
+    The bandit asks about arms that a flow could change to as often as about the arm that runs. But only the
+    first `near` steps after a choice show a change. These steps get half of the weight of each path, and all
+    other steps the other half. A path's weight is its number of choices, not of steps, because the rewards
+    after one choice overlap.
     """
     known = np.isfinite(sequence.reward)
     since = np.arange(len(known)) - np.maximum.accumulate(np.where(sequence.fresh, np.arange(len(known)), 0))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference: GRU, then two fully connected layers, for all flows of a step at once, in numpy.
 
-Mutant §5.1 gives the layers, but neither their sizes nor their activations. Here ReLU is between the two
-dense layers, and tanh at the end. It bounds the context that LinUCB sees to ±1.
+Mutant, Section 5.1, gives the layers, but neither their sizes nor their activations. Here ReLU is between the
+two dense layers, and tanh at the end. The tanh keeps the context that LinUCB sees within ±1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = Float32s
 
 
 class GRUEncoder:
-    """The encoder f_enc of Mutant's Algorithm 1, line 11.
+    """The encoder f_enc of Mutant, Algorithm 1, line 11.
 
     The caller keeps the state of the flows, shape (n, hidden_size).
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder in PyTorch, for training only. `GRUEncoder` serves at run time."""
+"""The encoder in PyTorch, for training only. At run time `GRUEncoder` computes the same contexts in numpy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OUTPUTS: Final = 16
 
 
 class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed where types are checked
-    """A GRU, two fully connected layers, and a linear head that stands in for LinUCB during training.
+    """A GRU, two fully connected layers, and a linear head, which plays LinUCB's part during training.
 
-    The objective follows reference [40] of the paper. The predicted reward of each arm is linear in the last
-    hidden layer, so this layer becomes a good context for a linear bandit. Each step trains the head of the
-    arm that ran, and of no other.
+    The objective follows reference [40] of the Mutant paper. The predicted reward of each arm is linear in
+    the last hidden layer, so this layer becomes a good context for a linear bandit. Each step trains only the
+    head's weights for the arm that ran.
     """
 
     def __init__(self, inputs: int, arms: int) -> None:
@@ -32,8 +32,9 @@ class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed 
         self.head = nn.Linear(OUTPUTS, arms)
 
     def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the contexts z, shape (paths, steps, 16), and the state, from inputs, shape (paths, steps,
-        inputs).
+        """Run the encoder on inputs of shape (paths, steps, inputs).
+
+        Returns the contexts z, shape (paths, steps, 16), and the GRU's state after the last step.
         """
         hidden, state = self.gru(inputs, state)
         return torch.tanh(self.fc2(torch.relu(self.fc1(hidden)))), state
@@ -44,7 +45,7 @@ class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed 
         return out
 
     def arrays(self) -> dict[str, Float32s]:
-        """The encoder's weights under the names of the artifact, without the head."""
+        """The encoder's weights under the names that its file uses, without the head's."""
         names = {
             "gru_weight_ih": self.gru.weight_ih_l0,
             "gru_weight_hh": self.gru.weight_hh_l0,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the encoder: `python -m ltp_switcher.encoder.train --data DIR` (needs the extra `train`).
 
-The GRU reads each path from its beginning, and its state is carried from chunk to chunk (truncated
-back-propagation). It is fitted to the training paths, stopped by the validation paths, and judged once on the
-test paths, which it has not seen. With one thread and fixed seeds, the same data give the same file.
+The GRU reads each path from its beginning. Its state is carried from chunk to chunk (truncated
+back-propagation). The training paths fit the weights, and the validation paths say when to stop. The test
+paths, which training never sees, judge the result once. With one thread and fixed seeds, the same data give
+the same file.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ ARMS: Final = 21
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hyperparameters. The paper gives none.
+    """Hyperparameters, which the Mutant paper leaves open.
 
-    `features` is the number of leading inputs; the one-hot code of the arm follows them.
+    `features` is the number of leading inputs. The one-hot code of the running arm follows them.
     """
 
     epochs: int = 150
@@ -58,7 +59,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Batch:
-    """The paths of a split, padded at the end to one length.
+    """The paths of a split. Shorter ones are padded at their ends to the length of the longest.
 
     `inputs` has the shape (paths, steps, inputs), all other tensors the shape (paths, steps).
     """
@@ -90,13 +91,16 @@ class Batch:
         return [Batch(*part) for part in zip(*(t.split(size, dim=1) for t in tensors), strict=True)]
 
     def error(self, predicted: torch.Tensor) -> torch.Tensor:
-        """Return the weighted sum of squared errors for the arms that ran."""
+        """Return the weighted sum of squared errors of the predictions for the arms that ran.
+
+        `predicted` has the shape (paths, steps, arms).
+        """
         told = predicted.gather(2, self.arm[..., None])[..., 0]
         return (self.weight * (told - self.reward) ** 2).sum()
 
 
 def loss(model: TorchEncoder, batch: Batch) -> float:
-    """Return the weighted mean squared error over whole paths."""
+    """Return the weighted mean squared error of the predicted rewards over whole paths."""
     model.eval()
     with torch.no_grad():
         z, _ = model(batch.inputs)
@@ -157,7 +161,7 @@ def fit(
 
 
 def contexts(model: TorchEncoder, sequence: Sequence) -> Floats:
-    """Return the contexts with a constant 1 appended, shape (steps, 17)."""
+    """Return the contexts of a path with a constant 1 appended, shape (steps, 17)."""
     model.eval()
     with torch.no_grad():
         z, _ = model(torch.from_numpy(sequence.inputs)[None])
@@ -165,7 +169,11 @@ def contexts(model: TorchEncoder, sequence: Sequence) -> Floats:
 
 
 def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, Floats]:
-    """Return the sums of z z', r z and 1 for each arm id over the training paths: LinUCB's initial state."""
+    """Return LinUCB's initial state: sums over the training paths for each arm id.
+
+    With contexts z and rewards r, `A` sums z z', `b` sums r z, and `counts` sums 1. Each step counts with its
+    training weight.
+    """
     pairs = [(contexts(model, s), s, weights(s).astype(np.float64)) for s in sequences]
     dim = pairs[0][0].shape[1]
     A, b, counts = np.zeros((ARMS, dim, dim)), np.zeros((ARMS, dim)), np.zeros(ARMS)
@@ -199,7 +207,7 @@ def cut_unseen_arms(model: TorchEncoder, sequences: list[Sequence], features: in
 
 @program("train")
 def main(arguments: abc.Sequence[str] | None) -> int:
-    """Command line; returns the exit status."""
+    """Train, export and judge the encoder; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ltp_switcher.encoder.train", description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder of sequences ({DATA})")
     parser.add_argument("--out", type=Path, default=files.WEIGHTS)
@@ -244,7 +252,9 @@ def main(arguments: abc.Sequence[str] | None) -> int:
 def judge(
     model: TorchEncoder, known: dict[str, Floats], data: dict[str, list[Sequence]]
 ) -> dict[str, Scores]:
-    """Score the encoder with LinUCB's linear model, and simpler predictors, on the test paths."""
+    """Score two predictors of rewards on the test paths: LinUCB's linear model on the encoder's contexts, and
+    simpler ones.
+    """
     train, test = data["train"], data["test"]
     theta = np.linalg.solve(known["A"] + np.eye(known["A"].shape[1]), known["b"][..., None])[..., 0]
     means, linear = fit_means(train, ARMS), fit_linear(train, ARMS)

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Successive Accepts and Rejects with a fixed budget (Mutant Algorithm 2).
+"""Successive Accepts and Rejects with a fixed budget (Mutant, Algorithm 2).
 
-Two places of Algorithm 2 need a reading:
+The algorithm runs in phases. After each phase one arm is accepted into the team or rejected. Two places of
+Algorithm 2 need a reading:
 
-- The paper sums log-bar to T. Its sources sum to n, the number of arms (Audibert, Bubeck & Munos 2010;
-  Bubeck, Wang & Viswanathan 2013). Only the latter makes the phases add up to the budget. With n = 11 and
-  T = 100 the floors may spend T - n = 89 pulls: the paper's sum spends 42, the sources' 83. We sum to n.
-- The floors leave at least n pulls over. They are spent in whole rounds, so that every phase pulls its
-  active arms equally often. The first round goes to phase 1, so that no arm is judged unseen. The others go
-  to the earliest phases that the rest pays for. If one pull remains, one of the last two arms gets it.
+- The paper's log-bar is a sum of T terms, where T is the budget. In the paper's sources the sum has n terms,
+  where n is the number of arms (Audibert, Bubeck & Munos 2010; Bubeck, Wang & Viswanathan 2013). Only n terms
+  make the phases add up to the budget. With n = 11 and T = 100 the phases' rounded lengths may spend T - n =
+  89 pulls. With T terms they spend 42, and with n terms 83. Here the sum has n terms.
+- Rounding down leaves at least n pulls over. They are spent in whole rounds, so that every phase pulls its
+  active arms equally often. The first round goes to phase 1, so that no arm is judged unseen. The other
+  rounds go to the earliest phases that the rest pays for. If one pull remains, one of the last two arms gets
+  it.
 
-So every arm has at least n_j pulls when phase j ends, as Theorem 5.1 requires.
+So every arm has at least n_j pulls when phase j ends, as Mutant, Theorem 5.1, requires.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def phase_pulls(n_arms: int, budget: int) -> tuple[Ints, int]:
 
     Returns:
         pulls, shape (n - 1,): phase j (from 0) pulls each of its n - j active arms pulls[j] times.
-        spare, 0 or 1: sum(pulls * active) + spare = budget.
+        spare, 0 or 1: the pull that is left, so that all phases' pulls and `spare` add up to the budget.
     """
     phases = np.arange(1, n_arms)
     log_bar = 0.5 + float(np.sum(1.0 / np.arange(2, n_arms + 1)))
@@ -63,7 +66,7 @@ class SuccessiveAcceptsRejects:
     None, the team is in `result`. Arms are numbered 0 to n_arms - 1. Within a phase the active arms take
     turns in an order drawn anew each round, so that a drift of the path burdens all arms alike.
 
-    With k = n_arms there is nothing to find, and no pull is asked for.
+    With k = n_arms the team is all arms, and no pull is asked for.
 
     Raises:
         InvalidValueError: n_arms < 1, k outside 1..n_arms, or budget < n_arms.

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A short tournament of paired measurements, which ends early when the result is clear or cannot be reached.
 
-Arm 0 is the incumbent, the arm that runs anyway. A round compares another arm with it, and yields the
-logarithm of the ratio of their rewards, in which a change of the path cancels. Each arm's mean log ratio has
-an interval by Student's t, with one variance for all arms. The tournament ends once the intervals separate
-the k best arms from the others, once each arm is known well enough, or once the rounds are used up. It gives
-up an arm if the arm's remaining rounds could not decide at the variance seen so far.
+Arm 0 is the incumbent, the arm that runs anyway. A round compares another arm with the incumbent. It yields
+the logarithm of the ratio of their rewards, in which a change of the path cancels. Each arm's mean log ratio
+has an interval by Student's t, with one variance for all arms. The tournament ends once the intervals
+separate the k best arms from the others, once each arm is known well enough, or once the rounds are used up.
+It gives up an arm if the arm's remaining rounds could not decide at the variance seen so far.
 
 The initial order is the incumbent first, then the other arms in the given order. An arm passes another one
 only if their intervals are apart. The incumbent starts with a lead of `LEAD`, because a few round trips show
-neither the price of a change nor an arm's rare events. Suppose that the noise of the rewards is normal and
-equal for all arms. Then the probability that a worse arm passes a better one is at most `error`, for any
-variance. This bound covers all looks at all arms (Bonferroni).
+neither the price of a change nor an arm's rare events.
+
+Suppose that the noise of the rewards is normal and equal for all arms. Then the probability that a worse arm
+passes a better one is at most `error`, for any variance. This bound covers all looks at all arms
+(Bonferroni).
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.mpts.selection import check_sizes
 
 ROUNDS: Final = 8
-"""Largest number of rounds of an arm."""
+"""Largest number of rounds in which one arm is compared."""
 ROUNDS_LEAST: Final = 3
-"""Number of rounds of an arm before it is judged."""
+"""Number of rounds of an arm before the tournament judges the arm."""
 ERROR: Final = 0.1
 PRECISE: Final = 0.05
 """Half-width of an interval, as a log ratio, at which an arm is known well enough: about 5 % of its
@@ -41,15 +43,16 @@ MOST: Final = 3.0
 
 
 class PairedTournament:
-    """Finds the k best of n arms, numbered 0 to n_arms - 1. The initial order stays until the intervals prove
-    another.
+    """Finds the k best of n arms, numbered 0 to n_arms - 1, by comparing the others with arm 0, the
+    incumbent.
 
-    Ask `next_arm`, compare the arm that it returns with arm 0, and pass the log ratio to `observe`. When
-    `next_arm` returns None, the team is in `result`. No more than `budget` rounds are asked for.
+    The initial order stays until the intervals prove another order. Ask `next_arm`, compare the arm that it
+    returns with arm 0, and pass the log ratio to `observe`. When `next_arm` returns None, the team is in
+    `result`. No more than `budget` rounds are asked for.
 
     Args:
         n_arms: number n of arms.
-        k: size of the team. With k = n_arms there is nothing to find.
+        k: size of the team. With k = n_arms the team is all arms, and no round is asked for.
         rounds: largest number of rounds of an arm.
         error: largest probability that a worse arm passes a better one; see the module's text.
 
@@ -80,8 +83,9 @@ class PairedTournament:
 
     @property
     def half_widths(self) -> Floats:
-        """Half-width of the interval of each arm's mean, shape (n_arms,); infinite for an arm not judged
-        yet.
+        """Half-width of the interval of each arm's mean, shape (n_arms,).
+
+        The half-width of an arm that is not judged yet is infinite.
         """
         deviation, freedom = self._noise()
         found = np.full(self.n_arms, np.inf)
@@ -102,7 +106,7 @@ class PairedTournament:
         return None if self.next_arm() is not None else self.ranking()[: self.k]
 
     def next_arm(self) -> int | None:
-        """Return the arm to measure now, or None at the end. Open arms take turns."""
+        """Return the arm to measure now, or None at the end. Arms that are still undecided take turns."""
         if self.k == self.n_arms:
             return None
         mean, half = self._scores(), self.half_widths
@@ -113,17 +117,17 @@ class PairedTournament:
         return int(arms[self.pulls[arms].argmin()]) if arms.size else None
 
     def observe(self, arm: int, log_ratio: float, weight: float = 1.0) -> None:
-        """Take the log ratio of an arm's reward to arm 0's.
+        """Take in the log ratio of an arm's reward to the reward of arm 0.
 
         Args:
             arm: the arm that `next_arm` named.
             log_ratio: the log ratio; it is clipped to ±`MOST`.
-            weight: information of the round as a share of a whole round's, 0..1; less than 1 for an aborted
-                round.
+            weight: information in this round over the information in a whole round, above 0 and up to 1. An
+                aborted round has less than 1.
 
         Raises:
-            InvalidValueError: the arm is another one, the log ratio is not a number, or the weight is outside
-                0..1.
+            InvalidValueError: `next_arm` named another arm, the log ratio is not a number, or the weight is
+                out of range.
         """
         wanted = self.next_arm()
         if arm != wanted:
@@ -139,7 +143,7 @@ class PairedTournament:
         self._squares[arm] += weight * value * value
 
     def ranking(self) -> tuple[int, ...]:
-        """All arms, best first. The initial order changes only where the intervals prove another one."""
+        """All arms, best first. The initial order changes only where the intervals prove that it is wrong."""
         mean, half = self._scores(), self.half_widths
         above = (mean - half)[:, None] > (mean + half)[None, :]
         left = list(range(self.n_arms))
@@ -192,8 +196,10 @@ class PairedTournament:
 
 @lru_cache(maxsize=4096)
 def student_quantile(freedom: int, tail: float) -> float:
-    """Return the value that Student's t exceeds with probability `tail` < 0.5 (Abramowitz & Stegun,
-    26.7.3).
+    """Return the value that Student's t with `freedom` degrees of freedom exceeds with probability `tail` <
+    0.5.
+
+    The source is Abramowitz & Stegun, 26.7.3.
     """
     low, high = 0.0, 1.0
     while _student_tail(high, freedom) > tail:

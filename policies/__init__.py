@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learned arms (LTP, Jury, Spine, Owl) and their common parts: runtime, simulator, training."""
+"""The learned arms (LTP, Jury, Spine, Owl), and the parts that they share: runtime, simulator, training."""

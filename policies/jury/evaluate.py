@@ -38,15 +38,17 @@ PER_SECOND: Final = round(1.0 / INTERVAL_S)
 
 @dataclass(frozen=True)
 class Run:
-    """A run: arrays by interval, flow and link, shape (T, F, E). The policy's flows come first."""
+    """A simulation's record: arrays by interval, flow and link, shape (T, F, E). The rows of Jury's flows
+    come first.
+    """
 
     share: Floats
-    """Delivered share of the link's capacity, shape (T, F, E)."""
+    """Each flow's throughput over its link's capacity, shape (T, F, E)."""
     inflation: Floats
     """RTT over the flow's base RTT, shape (T, F, E)."""
 
     def since(self, start_s: float) -> Run:
-        """Return the part of the run after this time."""
+        """Return the part of the run after `time_s`."""
         first = round(start_s / INTERVAL_S)
         return Run(self.share[first:], self.inflation[first:])
 
@@ -63,7 +65,7 @@ class Run:
 
     @property
     def jain_by_second(self) -> Floats:
-        """Mean over the seconds of Jain's index of each second, shape (E,)."""
+        """Jain's index of the flows' throughputs in each second, averaged over the seconds, shape (E,)."""
         seconds = len(self.share) // PER_SECOND
         binned = self.share[: seconds * PER_SECOND].reshape(seconds, PER_SECOND, *self.share.shape[1:])
         mean: Floats = jain_index(binned.mean(axis=1).swapaxes(0, 1)).mean(axis=0)
@@ -79,7 +81,7 @@ def play(
     rtt_ms: float | Floats = np.nan,
     cubic: int = 0,
 ) -> Run:
-    """Simulate flows that start at `start_s`, shape (F, E). The last `cubic` rows run Cubic in place of the
+    """Simulate flows that start at `start_s`, shape (F, E). The last `cubic` rows run Cubic instead of the
     arm.
     """
     shape = start_s.shape
@@ -95,7 +97,7 @@ def play(
 
 
 def uniform(rate_mbps: Floats, rtt_ms: Floats, loss: Floats | float = 0.0) -> Paths:
-    """Make links with these properties, shape (E,), and buffers of one bandwidth-delay product."""
+    """Make links with the given properties, each of shape (E,). Buffers hold one bandwidth-delay product."""
     paths = Paths.uniform(len(rate_mbps))
     return replace(
         paths,
@@ -116,7 +118,9 @@ def _figure(case: str, quantity: str, value: float | np.floating, target: Target
 
 
 def three_flows(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury §5.1.1: links drawn from 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 % of loss."""
+    """Measure Jury, Section 5.1.1: three flows on links of 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 %
+    of loss.
+    """
     rng = np.random.default_rng(SEED)
     paths = uniform(
         rng.uniform(20, 100, links), 2.0 * rng.uniform(10, 75, links), rng.uniform(0, 0.003, links)
@@ -134,8 +138,9 @@ def three_flows(arm: Arm, links: int) -> list[Figure]:
 
 
 def five_rtts(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury §5.1.2: 100 Mbit/s, 140 ms of buffer, and flows with RTTs of 70 to 210 ms that join in
-    turn.
+    """Measure Jury, Section 5.1.2: flows with RTTs of 70 to 210 ms join one by one.
+
+    The link has 100 Mbit/s and a buffer of 140 ms.
     """
     paths = uniform(np.full(links, 100.0), np.full(links, 140.0))
     rtt_ms = np.array([[70.0], [110.0], [150.0], [190.0], [210.0]])
@@ -150,7 +155,7 @@ def five_rtts(arm: Arm, links: int) -> list[Figure]:
 
 
 def satellite(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury §5.2.2 over the first 100 s: 42 Mbit/s, RTT 800 ms, 0.74 % of loss."""
+    """Measure Jury, Section 5.2.2, over the first 100 s: 42 Mbit/s, RTT 800 ms, 0.74 % of loss."""
     paths = uniform(np.full(links, 42.0), np.full(links, 800.0), 0.0074)
     run = play(arm, paths, np.zeros((1, links)), 100.0)
     return [
@@ -160,7 +165,7 @@ def satellite(arm: Arm, links: int) -> list[Figure]:
 
 
 def beside_cubic(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury §5.1.4: 100 Mbit/s beside one Cubic flow, over the first 120 s of both."""
+    """Measure Jury, Section 5.1.4: 100 Mbit/s beside one Cubic flow, over the first 120 s of both."""
     rtt_ms = np.repeat([30.0, 60.0, 120.0], links)
     run = play(arm, uniform(np.full(rtt_ms.size, 100.0), rtt_ms), np.zeros((2, rtt_ms.size)), 120.0, cubic=1)
     jury, cubic = run.share.mean(axis=0).reshape(2, 3, links).mean(axis=2)
@@ -171,7 +176,7 @@ def beside_cubic(arm: Arm, links: int) -> list[Figure]:
 
 
 def alone(arm: Arm) -> list[Figure]:
-    """Measure the first 60 s of a single flow, for which the paper has no targets."""
+    """Measure the first 60 s of a single flow. The paper has no targets for them."""
     cases = (
         (100.0, 30.0, 0.0), (100.0, 30.0, 0.01), (20.0, 30.0, 0.0), (10.0, 40.0, 0.0), (100.0, 120.0, 0.0),
         (200.0, 60.0, 0.0), (5.0, 40.0, 0.0), (1.0, 40.0, 0.0),
@@ -188,8 +193,10 @@ def alone(arm: Arm) -> list[Figure]:
 
 
 def judge(weights: Path, links: int) -> list[Figure]:
-    """Measure all figures, with `links` links for three flows and a tenth as many for each other
-    experiment.
+    """Measure the figures of all experiments.
+
+    `links` is the number of links for the experiment with three flows. Each other experiment has a tenth as
+    many.
     """
     few = max(1, links // 10)
     cases = (

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two rules that Jury follows beyond the paper. Its network is trained without them.
 
-The first rule: behind another protocol's standing queue, Jury reacts to losses or yields (`standing`). The
-second rule: when a flow's start has filled the link, the flow's window becomes the amount that the link
-holds, and then waits for the echo. Without the second rule, the window of a flow over a satellite grows 1.9
-times before the flow hears of its queue. Then the window shrinks by as much.
+The first rule (`standing`) is for a queue that never drains. If another protocol holds the queue, Jury reacts
+to losses. If Jury's own flows hold it, they yield.
+
+The second rule ends a flow's start. When the start has filled the link, the flow's window becomes the amount
+that the link holds. Then the window waits until the effect of this change has come back (its echo). Without
+this rule, the window of a flow over a satellite grows by a factor of 1.9 before the flow hears of its queue.
+Then the window shrinks by as much.
 """
 
 from __future__ import annotations
@@ -19,24 +22,24 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 START_ENDS: Final = 1.125
-"""Ratio of the RTT to its minimum at which a flow's start has filled the link. The ratio is HyStart's.
-HyStart's limits are left out, because the RTT of a satellite would reach them by jitter alone.
+"""Ratio of the RTT to its minimum at which a flow's start has filled the link. The ratio is from HyStart.
+HyStart's limits in ms are left out, because the RTT of a satellite would reach them by jitter alone.
 """
 
 
 class Guards(SlotArrays):
-    """The two rules, for flows in numbered slots.
+    """Jury's two rules beyond the paper, for flows in numbered slots.
 
     Args:
         on: whether the rules apply. If not, all answers are False and no window changes.
     """
 
     _stands = column(np.bool_)
-    """A queue stands before the flow."""
+    """Whether another protocol's queue stands before the flow."""
     _yields = column(np.bool_)
     _starting = column(np.bool_, initial=True)
     _held_until = column(np.float64, initial=-1.0)
-    """The window stays until the echo of this interval is heard."""
+    """Number of the interval whose echo has to be heard before the window may change."""
 
     def __init__(self, *, on: bool) -> None:
         super().__init__()
@@ -53,17 +56,20 @@ class Guards(SlotArrays):
         return self._stands[slots]
 
     def yields(self, slots: Slots) -> Bools:
-        """Return whether each flow yields to a queue, shape (n,)."""
+        """Return whether each flow yields because a queue of Jury's own flows stands, shape (n,)."""
         return self._yields[slots]
 
     def settles(self, slots: Slots, interval: Interval) -> Bools:
-        """Return whether each window waits for the echo of its last change, shape (n,)."""
+        """Return whether each window waits for the echo of the change that ended the flow's start, shape
+        (n,).
+        """
         settles: Bools = self._held_until[slots] > interval.echo.index
         return settles
 
     def end_start(self, slots: Slots, interval: Interval, window_pkts: Floats) -> Floats:
-        """Return the windows in packets, shape (n,). Where a flow's start has filled the link, the window
-        becomes the amount that the link holds.
+        """End the start of flows that have filled the link, and return the windows in packets, shape (n,).
+
+        The window of such a flow becomes the amount that the link holds. All other windows stay as they are.
         """
         filled = self._on & self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
         if not filled.any():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flow's share of the bottleneck's bandwidth, estimated from its own probing (Jury Eq. 5).
+"""A flow's share of the bottleneck's bandwidth, estimated from its own probing (Jury, Eq. 5).
 
 A flow multiplies its rate by a, and its throughput changes by a factor T. Then the flow holds the share (a -
-T) / (T (a - 1)) of the link: all of the link if T stays 1, and nearly nothing if T equals a. One sample
-drowns in noise, because a - 1 is 2.5 % at most. A mean of ratios would explode, so numerators and
+T) / (T (a - 1)) of the link. It holds all of the link if T stays 1, and nearly nothing if T equals a.
+
+One sample drowns in noise, because a - 1 is 2.5 % at most. A mean of ratios would explode, so numerators and
 denominators are averaged separately. Each is multiplied by the random direction of the flow's exploration
 (`probe`), which no other flow knows. So common moves of all flows, and changes of the path, average out.
 """
@@ -19,19 +20,25 @@ from ltp_switcher.policies.runtime.measurements import Echo
 from ltp_switcher.slots import SlotArrays, column
 
 MEMORY: Final = 200.0
-"""Number of echoes in the average if round trips are short: 6 s. With twice as many the estimate comes too
-late, and flows overshoot the fair share and swing about it."""
+"""Number of echoes in the average if round trips are short: 6 s. If the average were twice as long, the
+estimate would come too late: flows would overshoot the fair share and swing about it.
+"""
 MEMORY_RTTS: Final = 15.0
-"""Least number of round trips in the average. An estimate as fast as the control loop would swing along with
-the loop."""
+"""Least length of the average in round trips. An estimate as fast as the control loop would swing along with
+the loop.
+"""
 BOUND: Final = 1.25
-"""Factor to which changes of rate and throughput are clipped, up and down (Jury §3.4)."""
+"""Limit of changes of rate and throughput: factors are clipped to 1 / `BOUND` to `BOUND`
+(Jury, Section 3.4).
+"""
 PRIOR: Final = 0.2
-"""Share that is assumed while nothing is known. It is small, like a newcomer's, so that the flow grows."""
+"""Share of the bottleneck that a flow is assumed to hold before anything is known. Like a newcomer's share it
+is small, so the flow grows.
+"""
 PRIOR_WEIGHT: Final = 0.002
-"""Weight of `PRIOR`, in the unit of the averaged denominator."""
+"""Weight of `PRIOR` beside the averages, in the unit of the averaged denominator."""
 _KNOWN_WEIGHT: Final = 0.02
-"""The averaged denominator where every interval probes."""
+"""The averaged denominator of a flow that probes in every interval."""
 
 
 class Occupancy(SlotArrays):

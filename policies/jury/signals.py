@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jury's observations, and the effect of its (μ, δ) on the window (Jury §3.1, 3.2 and 3.4).
+"""Jury's observations, and the effect of its actions (μ, δ) on the window (Jury, Sections 3.1, 3.2 and 3.4).
 
-The network's inputs say nothing about a flow's bandwidth. They are changes of RTT and of the survival ratio
-(packets not lost) from one sending interval to the next. These are the same for all flows of a bottleneck, so
-all flows agree on (μ, δ). Only Eq. 6, by the flow's occupancy, treats large and small flows differently.
+The network's inputs do not depend on a flow's bandwidth. They are changes of RTT and of the survival ratio
+(packets not lost) from one sending interval to the next. All flows of a bottleneck see the same changes, so
+they agree on the range of actions μ - δ to μ + δ. Only Jury, Eq. 6, treats large and small flows differently:
+a flow's share of the bandwidth gives its place in the range.
 """
 
 from __future__ import annotations
@@ -20,44 +21,50 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
-"""Control time interval in seconds (Jury Table 2)."""
+"""Control time interval in seconds (Jury, Table 2)."""
 ALPHA: Final = 0.025
-"""Action control coefficient α (Jury Table 2)."""
+"""Action control coefficient α (Jury, Table 2)."""
 HISTORY: Final = 10
-"""Number of the last echoes whose signals the network sees."""
+"""Number of the latest echoes whose signals the network sees."""
 SCALES: Final = np.array((20.0, 10.0))
-"""Factors that scale ΔRTT / Δt and the change of the survival ratio to order 1. By Eq. 1, ΔRTT / Δt is the
-senders' excess over the link's rate; 0.05 is a large value."""
+"""Factors that scale ΔRTT / Δt and the change of the survival ratio to order 1. By Jury, Eq. 1, ΔRTT / Δt is
+the senders' excess over the link's rate, as a share of that rate; 0.05 is a large value.
+"""
 BOUND: Final = 3.0
-"""Bound to which scaled signals are clipped, on both sides (Jury §3.4)."""
+"""Bound to which scaled signals are clipped, on both sides (Jury, Section 3.4)."""
 RADIUS_MIN: Final = 0.5
-"""Least δ. With a half or more, [μ - δ, μ + δ] always contains 0. So a flow with all of the bandwidth never
-takes more, and a flow with nearly none never gives up more. With δ = 0, flows would keep the shares that they
-have. N equal flows stand still at μ = -δ (1 - 2 / N), which is possible with a half. With 0.7, more than
-three flows always grew."""
+"""Least δ. At 0.5 or more, the range μ - δ to μ + δ always contains 0. So a flow with all of the bandwidth
+never takes more, and a flow with nearly none never gives up more. With δ = 0, flows would keep the shares
+that they have. N equal flows stand still at μ = -δ (1 - 2 / N). With a least δ of 0.5 the network can choose
+this μ. With 0.7 it could not, and more than three flows always grew.
+"""
 FEW_PKTS: Final = 8.0
 """Number of packets in an interval below which the signals say nothing. The rate then grows as fast as it can
-(Jury §3.4).
+(Jury, Section 3.4).
 """
 INFLATED: Final = 2.0
-"""Ratio of the RTT to its minimum above which `FEW_PKTS` does not apply. Few packets then mean a slow link,
-not a young flow.
+"""Ratio of the RTT to its minimum above which `FEW_PKTS` does not apply. Behind such a queue, few packets
+mean a slow link, not a young flow.
 """
 LOSS_LIMIT: Final = 0.1
 """Share of lost packets above which the rate shrinks as fast as it can. If a queue overflows steadily,
-neither signal changes, and the network cannot see it."""
+neither RTT nor survival ratio changes, so the network cannot see the losses.
+"""
 LOSS_MEMORY: Final = 16.0
 """Number of echoes over which the share of lost packets is averaged."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
-"""Number of intervals after which a flow's exploration is forgotten: 15 s."""
+"""Number of intervals after which a flow's random changes of rate are forgotten: 15 s. An echo that comes
+later finds none.
+"""
 
 
 class JurySignals(SlotArrays):
-    """Jury's implementation of `Signals`. The actions are μ, and δ from -1 (least) to 1 (largest).
+    """Jury's implementation of `Signals`. The actions are μ and a value for δ, from -1 (least δ) to 1
+    (largest δ).
 
     Args:
-        seed: seed of the exploration.
+        seed: seed of the random changes by which a flow explores.
         guarded: whether to follow the rules of `guards`. The network is trained without them.
     """
 
@@ -65,12 +72,12 @@ class JurySignals(SlotArrays):
     _loss = column(np.float64)
     _heard_index = column(np.float64, initial=-1.0)
     _owed = column(np.float64)
-    """Sum of the wanted actions less the actions that exploration made of them."""
+    """Sum of the actions that the flow wanted, minus the sum of the random actions that it took instead."""
     _silent_s = column(np.float64)
-    """Time without an ACK or a loss."""
+    """Time without an ACK or a loss, in seconds."""
     _history = column(np.float32, HISTORY, 2)
     _probes = column(np.float32, LONGEST_ECHO)
-    """Change that chance made to the action, by the number of the interval that was sent so."""
+    """Random part of the action of each interval, by the interval's number modulo `LONGEST_ECHO`."""
 
     def __init__(self, seed: int = 0, *, guarded: bool = True) -> None:
         super().__init__()
@@ -88,7 +95,9 @@ class JurySignals(SlotArrays):
         self._window_pkts[slots] = window_pkts
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
-        """See `Signals`; scaled (ΔRTT, survival ratio - 1) of each echo, the last one at the end."""
+        """See `Signals`. The observations are the scaled changes of RTT and survival ratio of each echo, the
+        latest echo last.
+        """
         self._guards.observe(slots, interval)
         echo, previous = interval.echo, interval.previous_echo
         fresh = echo.index > self._heard_index[slots]
@@ -115,7 +124,11 @@ class JurySignals(SlotArrays):
         self.occupancy.update(slots, echo, previous, probes.astype(np.float64), length_s)
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
-        """See `Signals`; Eq. 6, then exploration, then Eq. 7. Eq. 8 is the executor's."""
+        """See `Signals`. Jury, Eq. 6, gives the wanted action, exploration changes it, and Eq. 7 gives the
+        window.
+
+        The kernel's executor paces by Eq. 8.
+        """
         mean, radius = actions.T.astype(np.float64)
         radius = RADIUS_MIN + (1.0 - RADIUS_MIN) * (radius + 1.0) / 2.0
         # μ is within ±(1 - δ), so that no action needs to be cut off.
@@ -143,7 +156,7 @@ class JurySignals(SlotArrays):
         return window_pkts[:, None]
 
     def _explore(self, slots: Slots, wanted: Floats) -> Floats:
-        """Replace actions by 1 or -1 at random, their mean unchanged (§3.4).
+        """Replace actions by 1 or -1 at random, their mean unchanged (Jury, Section 3.4).
 
         The paper does so near 0 alone, where both are equally likely. Here it is done everywhere, because a
         flow that wants ±0.5 for long would otherwise learn nothing of its occupancy. Later draws take back

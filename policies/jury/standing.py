@@ -2,14 +2,14 @@
 """Rules for standing queues of other protocols, such as Cubic. The paper has none.
 
 Jury's own flows keep a queue near empty. So a queue that has stood for long belongs to another protocol. If
-Jury answered to its growth, Jury would only leave the link to that protocol. As long as the queue stands,
-ΔRTT counts as 0, and the policy goes by losses.
+Jury answered to the growth of this queue, Jury would only leave the link to that protocol. As long as the
+queue stands, ΔRTT counts as 0, and the policy goes by losses.
 
 But Jury's flows may hold such a queue themselves, after a competitor has left or after many flows came at
-once. Then no flow would ever see the queue empty. Cubic's queue falls at every loss and takes seconds to fill
-again. A queue of Jury's flows loses packets and stays full. In that case a flow yields: it gives up about
-half of its window and reacts to ΔRTT again, until the queue has drained. All flows see the same full queue,
-so they yield together.
+once. Then no flow would ever see the queue empty. The two cases differ: Cubic's queue falls at every loss and
+takes seconds to fill again, while a queue of Jury's flows loses packets and stays full. In the second case a
+flow yields: it gives up about half of its window and reacts to ΔRTT again, until the queue has drained. All
+flows see the same full queue, so they yield together.
 """
 
 from __future__ import annotations
@@ -23,48 +23,53 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 HIGH: Final = 1.3
-"""Ratio of the RTT to its minimum beyond which there is a queue. With Cubic's queue of 1 BDP, this ratio is
-never below 1.4.
+"""Ratio of the RTT to its minimum beyond which there is a queue. Behind Cubic's queue in a buffer of 1 BDP,
+the ratio stays at 1.4 or more.
 """
 STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
-"""Time beyond `HIGH` after which a queue stands, in smallest RTTs and at least `STANDS_S` seconds. Jury's
-flows take less time to clear a newcomer's queue."""
+"""Number of smallest RTTs beyond `HIGH` after which a queue stands, but at least `STANDS_S` seconds. Jury's
+flows take less time to clear the queue of a newcomer.
+"""
 FULL: Final = 0.95
 """Share of the largest RTT above which a queue counts as full."""
 FULL_S: Final = 4.0
-"""Time in seconds for which a queue has to be full after a loss to count as the flow's own. With 3 s or less,
-Cubic's queues at 120 ms would count, too."""
+"""Time in seconds for which a queue has to be full after a loss to count as a queue of Jury's flows. With 3 s
+or less, Cubic's queues at an RTT of 120 ms would count, too.
+"""
 OWN_S: Final = 60.0
-"""Time in seconds after a full queue in which every queue counts as the flow's own. Five flows with RTTs of
-30 to 110 ms need as long to drain their queue. With 5 s they took it for another protocol's queue and filled
-it again, for ever."""
+"""Time in seconds after a full queue in which every queue counts as a queue of Jury's flows. Five flows with
+RTTs of 30 to 110 ms need as long to drain their queue. With 5 s they took it for another protocol's queue and
+filled it again, for ever.
+"""
 LARGEST_MEMORY_S: Final = 60.0
 """Time constant in seconds with which the largest RTT decays."""
 YIELD_S: Final = 0.9
-"""Time in seconds for which a flow yields. In these 30 intervals at the largest step the window falls to 0.48
-times its size, so a queue of 1 BDP drains."""
+"""Time in seconds for which a flow yields. In these 30 intervals the window shrinks at the largest step to
+0.48 times its size, so a queue of 1 BDP drains.
+"""
 
 
 class StandingQueues(SlotArrays):
-    """Each flow's knowledge of the queue before it, by slot."""
+    """The state of the queue before each flow, as the flow knows it, by slot."""
 
     _largest_s = column(np.float64)
-    """The largest RTT."""
+    """The largest RTT in seconds, which decays."""
     _high_s = column(np.float64)
-    """Time for which the RTT has been beyond `HIGH`."""
+    """Time in seconds for which the RTT has been beyond `HIGH`."""
     _full_s = column(np.float64)
-    """Time for which the RTT has been within `FULL` since a loss."""
+    """Time in seconds for which the queue has been full since a loss."""
     _yield_s = column(np.float64)
-    """Time for which the flow is yet to yield."""
+    """Remaining time in seconds for which the flow yields."""
     _own_s = column(np.float64)
-    """Time for which queues are yet to count as the flow's own."""
+    """Remaining time in seconds in which queues count as queues of Jury's flows."""
 
     def update(self, slots: Slots, interval: Interval) -> tuple[Bools, Bools]:
         """Update the state with an interval.
 
         Returns:
-            Whether another protocol's queue stands, and whether the flow yields to a queue; shape (n,) each.
+            Two arrays of shape (n,): whether another protocol's queue stands, and whether the flow yields to
+            a queue.
         """
         length_s = interval.length_s
         largest_s = np.maximum(interval.rtt_s, self._largest_s[slots] * (1.0 - length_s / LARGEST_MEMORY_S))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jury as a learning problem in the simulator. The reward is Eq. 9, summed over a link's agents.
+"""Jury as a learning problem in the simulator. The reward is Jury, Eq. 9, summed over a link's agents (Jury's
+flows).
 
 The paper trains each flow on its own reward. Then a flow gains by pushing, because its gain is its own, while
 delay and loss are everyone's. The more flows there are, the longer is the queue on which none wants to give
 way. With the sum over the agents of a link, no agent can win from another one. Cubic's flows do not count:
 with them the policy learned to leave the link to Cubic.
 
-The actor sees changes only, and no critic can predict the reward from these. The reward depends on the queue
-and on the flow's share, and an action's effect depends on the estimate of this share. So the critics see
-queue, share and estimate, too. Only training needs critics.
+The actor sees only changes, and a critic that saw no more could not predict the reward. The reward depends on
+the queue and on the flow's share, and an action's effect depends on the estimate of this share. So the
+critics, which only training needs, see queue, share and estimate, too.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulat
 from ltp_switcher.policies.simulator.tasks import SignalsTask, episode_seed
 
 TRUTHS: Final = 8
-"""Number of values that only critics see, after the values of `JurySignals`."""
+"""Number of true values that only critics see. They follow the observations of `JurySignals`."""
 START: Final = (0.1, 1.5)
-"""Range of an agent's first window, in bandwidth-delay products over the number of the link's agents. A
-window is drawn log-uniformly. If most links started overfull, an actor would learn only to shrink."""
+"""Range of an agent's first window, as a multiple of its even share of the bandwidth-delay product. A window
+is drawn log-uniformly. If most links started overfull, an actor would learn only to shrink.
+"""
 
 
 class JuryTask(SignalsTask):
-    """See `SignalsTask`."""
+    """Jury's learning problem; see `SignalsTask`."""
 
     def __init__(self, agents: int) -> None:
         self._jury = JurySignals(guarded=False)
@@ -60,7 +62,7 @@ class JuryTask(SignalsTask):
         self._base_rtt_s = flows.rtt_ms[: self.agents] / 1e3
 
     def observe(self, interval: SimulatedInterval) -> tuple[Float32s, Float32s]:
-        """See `Task`; the truths follow the flow's own observations."""
+        """See `Task`. The true values follow the flow's own observations."""
         observations, rewards = super().observe(interval)
         return np.concatenate((observations, self._truths(interval)), axis=1), rewards
 
@@ -91,7 +93,7 @@ class JuryTask(SignalsTask):
 
 
 def _share(interval: SimulatedInterval) -> Floats:
-    """Each flow's share of the link, as Eq. 5 estimates it; shape (F, E)."""
+    """Each flow's share of the link, as Jury, Eq. 5, estimates it; shape (F, E)."""
     share: Floats = np.clip(interval.delivered_pps / interval.capacity_pps, 0.0, 1.0)
     return share
 

@@ -21,10 +21,11 @@ from ltp_switcher.policies.training.td3 import Td3, Td3Config
 from ltp_switcher.policies.training.trainer import ActorTrainer
 
 LAYERS: Final = (Layer("dense", 128, "relu"), Layer("dense", 128, "relu"), Layer("dense", 2, "tanh"))
-"""Layers of Jury's network (§4)."""
+"""Layers of Jury's network (Jury, Section 4)."""
 REGION: Final = replace(JURY, jitter_ms=(0.0, 0.5), flows=(1, 6), cubic_share=0.2)
-"""Training region from Jury's Table 1. With more jitter, changes of the RTT are noise. With more flows, an
-episode teaches less for each second of computing."""
+"""Training region from Jury, Table 1, with less jitter and fewer flows. With more jitter, changes of the RTT
+are noise. With more flows, an episode teaches less for each second of computing.
+"""
 ROSTER: Final = Roster(window=5, cubic=2)
 ENVIRONMENTS: Final = 32
 DURATION_S: Final = 15.0
@@ -39,8 +40,10 @@ CONFIG: Final = Td3Config(
     hold=8,
     action_weight=0.02,
 )
-"""Hyperparameters of Table 2, and those that it leaves open. Without `action_weight` all actions are extreme,
-and the window on a satellite's link swings by a third. With 0.1 the policy lets the queue stand."""
+"""Hyperparameters of Jury, Table 2, and the ones that the table leaves open. Without `action_weight` all
+actions are extreme, and the window on a satellite's link swings by a third. With 0.1 the policy lets the
+queue stand.
+"""
 
 
 class JuryTrainer(ActorTrainer):
@@ -90,7 +93,7 @@ class JuryTrainer(ActorTrainer):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Train Jury as the arguments say; returns the exit status."""
     return run(JuryTrainer(), parser("jury", __doc__).parse_args(arguments))
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owl: a window in steps of up to ten packets, chosen by a deep Q-network that may know the network."""
+"""Owl: a deep Q-network changes the window by up to ten packets a step, with or without reports from the
+network.
+"""
 
 from __future__ import annotations
 

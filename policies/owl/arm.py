@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owl at run time: the action with the best Q value, and the daemon's reports of the network."""
+"""Owl at run time: it takes the action with the best Q value. The daemon hands it the reports
+of the network.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 
 class OwlArm:
-    """Owl as an `Arm`. `network_knowledge` applies to all flows; None hides it from the network."""
+    """Owl as an `Arm`. `network_knowledge` applies to all flows. If it is None, the policy sees masked
+    values.
+    """
 
     def __init__(self, signals: OwlSignals, network: Actor) -> None:
         self.law = signals.law

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cellular traces (Owl §VII-A): training uses a model's trace, and judging uses recorded traces, too."""
+"""Cellular traces (Owl, Section VII-A). Training uses the trace of a model, and judging uses recorded traces,
+too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from ltp_switcher.policies.simulator.delivery_traces import (
 )
 
 SLOWEST_MBPS: Final = 3.0
-"""Mean rate below which a trace is not used, because it is no LTE link. Table II has 6 Mbit/s at least."""
+"""Mean rate in Mbit/s below which a trace is not used, because it is no LTE link. Owl, Table II, has 6 Mbit/s
+at least.
+"""
 MODEL: Final = "model"
 
 
@@ -26,8 +30,8 @@ def training_trace() -> TraceArray:
 
 
 def held_out_traces() -> dict[str, TraceArray]:
-    """Return the second halves of the traces by name, the model's first. If there is no folder of traces,
-    only the model's trace is returned.
+    """Return the second halves of the traces by name, the model's trace first. If there is no folder of
+    traces, only the model's trace is returned.
 
     Raises:
         ConfigError: a file of the folder is not a trace.

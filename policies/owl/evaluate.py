@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge Owl and Owl-Loss in the simulator by the paper's claims, beside Cubic.
+"""Judge Owl and Owl-Loss in the simulator by the paper's claims, also beside Cubic.
 
 python -m ltp_switcher.policies.owl.evaluate [--weights FILE] [--loss-weights FILE] [--json]
 """
@@ -31,7 +31,7 @@ from ltp_switcher.policies.simulator.simulator import Roster
 CONSTANT_MBPS: Final = 50.0
 TRACE_RTT_MS: Final = 40.0
 TRACE_BUFFER_PKTS: Final = 1000.0
-"""Buffer, in packets, of the links that play cellular traces (Owl §VII-A)."""
+"""Buffer, in packets, of the links that play cellular traces (Owl, Section VII-A)."""
 POWER_TARGET: Final = 1.5
 HIDDEN_TARGET: Final = 0.95
 EQUILIBRIUM_TARGET: Final = 0.10
@@ -39,8 +39,8 @@ FRIENDLY_TARGET: Final = Target(low=0.5, high=2.0)
 
 
 def one_flow(network: Network) -> list[Figure]:
-    """Measure Owl's power on held-out traces and a link of constant rate, with Cubic's and a blinded
-    Owl's.
+    """Measure the power of Owl, of Owl without network knowledge, and of Cubic, on held-out traces and a link
+    of constant rate.
     """
     traces = held_out_traces()
     names, shape = list(traces), (len(traces) + 1, REPEATS)
@@ -78,7 +78,9 @@ def one_flow(network: Network) -> list[Figure]:
 
 
 def friendliness(network: Network) -> list[Figure]:
-    """Measure Owl's throughput relative to a Cubic flow beside it, at 50 Mbit/s (§VII-D) and 100 Mbit/s."""
+    """Measure Owl's throughput over the throughput of a Cubic flow beside it, at 50 Mbit/s (Owl, Section
+    VII-D) and 100 Mbit/s.
+    """
     rate_mbps, rtt_ms = (axis.reshape(-1) for axis in np.meshgrid((50.0, 100.0), (30.0, 60.0, 120.0)))
     return [
         Figure(
@@ -95,7 +97,9 @@ def friendliness(network: Network) -> list[Figure]:
 
 
 def fairness(network: Network) -> list[Figure]:
-    """Measure the largest deviation of the sending rates of 2 and 3 Owl-Loss flows from Eq. 9."""
+    """Measure how far the sending rates of 2 and 3 Owl-Loss flows are from the equilibrium of Owl, Eq. 9, at
+    most.
+    """
     figures = []
     for count in (2, 3):
         expected_mbps = float(equilibrium(100.0, [OWL_LOSS.delta] * count)[0])

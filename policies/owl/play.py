@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owl on given links of the simulator, without exploration and from slow start on."""
+"""Simulate a trained Owl on given links, without exploration, from slow start on."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def play(
     network: Network | None,
     agents: Agents = SimulatedAgent.at_bottleneck,
 ) -> Totals:
-    """Run one simulation and return it without its warm-up. `network` gives the Q values of the window
-    rows.
+    """Run one simulation and return its record without the warm-up. `network` gives the Q values for the rows
+    under Owl.
     """
     simulator = Simulator(paths, flows, roster, seed=1, interval_s=INTERVAL_S)
     agent = agents(paths.count, np.random.default_rng(episode_seed(paths) + 1))
@@ -65,15 +65,16 @@ def play(
 
 
 def power(totals: Totals) -> Floats:
-    """The power of each flow (Owl Eq. 12), in Mbit/s over s, shape (F, E)."""
+    """The power of each flow, throughput over delay (Owl, Eq. 12), in Mbit/s over s, shape (F, E)."""
     return totals.received_mbps / totals.rtt_s
 
 
 def beside_cubic(
     network: Network, rate_mbps: Floats, rtt_ms: Floats, agents: Agents = SimulatedAgent.at_bottleneck
 ) -> Floats:
-    """Return Owl's throughput relative to a Cubic flow beside it, on links with buffers of 1
-    BDP, shape (n,).
+    """Return Owl's throughput over the throughput of a Cubic flow beside it, shape (n,).
+
+    The buffer of each link is 1 BDP.
     """
     paths = replace(
         Paths.uniform(len(rtt_ms) * REPEATS),
@@ -89,7 +90,7 @@ def beside_cubic(
 
 
 def from_equilibrium(network: Network, count: int, *, rate_mbps: float, rtt_ms: float) -> float:
-    """Return the largest relative deviation of the sending rates of 2 or 3 Owl-Loss flows from Eq. 9."""
+    """Return the largest relative deviation of the sending rates of 2 or 3 Owl-Loss flows from Owl, Eq. 9."""
     paths = Paths.uniform(REPEATS, rate_mbps=rate_mbps, rtt_ms=rtt_ms)
     present = np.arange(3)[:, None] < np.full(REPEATS, count)
     flows = replace(Flows.forever(3, REPEATS), start_s=np.where(present, 0.0, NEVER))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owl's observations, and the effect of its seven actions on the window (Owl Table I, Eq. 6)."""
+"""Owl's observations, and the effect of its seven actions on the window (Owl, Table I and Eq. 6)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,33 @@ from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
 ACTIONS: Final = np.array([-10.0, -3.0, -1.0, 0.0, 1.0, 3.0, 10.0])
-"""Changes of the window that Owl can choose, in packets (Eq. 6)."""
+"""Changes of the window that Owl can choose, in packets (Owl, Eq. 6)."""
 FEATURES: Final = (
     "time", "cwnd", "rtt", "rtt_variation", "mss", "delivered", "lost", "in_flight", "retransmitted",
     "pnc", "pna", "known",
 )  # fmt: skip
-"""Features of Owl's Table I, in the table's order."""
+"""Names of the features of Owl, Table I, in the table's order."""
 HISTORY: Final = 5
-"""Number of the last intervals that the network sees, k (Owl §VII-H)."""
+"""Number k of the latest intervals that the network sees (Owl, Section VII-H)."""
 MASKED: Final = -1.0
-"""Value that marks a feature as hidden. It is negative, and PNC and PNA never are."""
+"""Value that marks a feature as hidden. The network's reports, Partial Network Congestion (PNC) and
+Availability (PNA), are never negative as this value is.
+"""
 WINDOW_MIN: Final = 2.0
 WINDOW_MAX: Final = 1e6
 SLOW_START_BELOW: Final = 40.0
 """Window in packets below which a flow begins with slow start."""
 RTT_MAX: Final = 2.5
-"""Ratio of the RTT to the flow's least RTT beyond which the window shrinks as fast as Eq. 6 can. In training,
-windows end at 4 bandwidth-delay products (`LIMIT_BDP`). When a cellular link slows down, the same window
-makes a longer queue, and the untrained network would keep it. A drop-tail queue of 1 BDP stays below this
-limit.
+"""Ratio of the RTT to the flow's least RTT beyond which the window shrinks as fast as Owl, Eq. 6, allows.
+
+In training, windows end at 4 bandwidth-delay products (`LIMIT_BDP`). When a cellular link slows down, the
+same window makes a longer queue. The network has never met such queues, and would keep them. A drop-tail
+queue of 1 BDP stays below this limit.
 """
 LOSS_MAX: Final = 0.3
-"""The limit of the loss as the number of Owl-Loss senders grows. By Eq. 9 and 10 it is 1 - δ of Owl-Loss."""
+"""Share of lost packets above which no window grows. It is the limit to which the loss tends when Owl-Loss
+senders are many: by Owl, Eq. 9 and 10, it is 1 - δ.
+"""
 LOSS_MEMORY_S: Final = 3.0
 """Time constant of the averaged share of lost packets, in seconds."""
 UNHEARD_RTT_S: Final = 1.0
@@ -48,14 +53,15 @@ _UNHEARD[:, [FEATURES.index("pnc"), FEATURES.index("pna")]] = MASKED
 
 
 class OwlSignals(SlotArrays):
-    """Table I's features over five intervals, scaled to the order of 1; see `Signals`.
+    """Owl's `Signals`: the features of Owl, Table I, over five intervals, scaled to the order of 1.
 
     Some absolute values of Table I are replaced by ratios, so that the policy suits links of any speed: RTT
     over the flow's least RTT, losses over packets, and PNC over the flow's own packets. With the window and
     the delivered packets, the network can still compute the absolute values.
 
     Args:
-        slow_start: begin flows of small windows with slow start, as Owl leaves it to Cubic (§VI).
+        slow_start: whether flows with small windows begin with slow start. The paper leaves slow start to
+            Cubic (Owl, Section VI).
     """
 
     window_pkts = column(np.float64)
@@ -66,7 +72,7 @@ class OwlSignals(SlotArrays):
     _lost = column(np.float64)
     _resolved = column(np.float64)
     _network = column(np.float64, 3, initial=np.nan)
-    """PNC, PNA and the known share; NaN where they are hidden."""
+    """PNC, PNA and the share of the path's nodes that is known; NaN where the value is hidden."""
     _history = column(np.float32, HISTORY, len(FEATURES), initial=_UNHEARD)
 
     def __init__(self, *, slow_start: bool = True) -> None:
@@ -84,7 +90,11 @@ class OwlSignals(SlotArrays):
         self._slow_start[slots] = window_pkts < self._slow_start_below
 
     def hear(self, slots: Slots, pnc_pkts: Floats, pna: Floats, known: Floats) -> None:
-        """Set the network knowledge about the slots' paths, broadcast to shape (n,). NaN hides a value."""
+        """Set the reports about the paths of these slots: PNC, PNA and the known share of nodes, broadcast to
+        shape (n,).
+
+        NaN hides a value.
+        """
         self._network[slots, 0] = pnc_pkts
         self._network[slots, 1] = pna
         self._network[slots, 2] = known
@@ -130,9 +140,8 @@ class OwlSignals(SlotArrays):
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """Add the change with the largest Q value to the window; `actions` holds the Q values, shape (n, 7).
 
-        The window at most doubles or halves. It does not grow while the flow leaves it unfilled (RFC 7661),
-        nor if the loss exceeds the equilibrium of many Owl-Loss senders. It shrinks at RTTs beyond those of
-        training.
+        The window at most doubles or halves. It does not grow while the flow fills less than half of it (RFC
+        7661), or while the loss exceeds `LOSS_MAX`. It shrinks where the RTT exceeds `RTT_MAX`.
         """
         window = self.window_pkts[slots]
         resolved = interval.acked_pkts + interval.lost_pkts
@@ -148,11 +157,11 @@ class OwlSignals(SlotArrays):
 
 
 def mask(network: Floats, delivered_pps: Floats) -> Floats:
-    """Return features 10 to 12, shape (n, 3), with hidden values masked (§IV-A, state masking).
+    """Return features 10 to 12, shape (n, 3), with hidden values masked (state masking: Owl, Section IV-A).
 
-    `network` holds PNC, PNA and the known share, shape (3, n), NaN where they are hidden. PNC counts the
-    packets of all flows in a second. Divided by the flow's own packets in a second, it says how many flows of
-    the same rate the node's excess equals.
+    `network` holds PNC, PNA and the known share of nodes, shape (3, n), NaN where they are hidden. PNC counts
+    packets of all flows in a second. Divided by the flow's own packets in a second, PNC says how many flows
+    of the same rate the node has too many.
     """
     pnc_pkts, pna, known = network
     hidden = np.isnan(known)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owl's learning problem in the simulator, partial network knowledge included."""
+"""Owl's learning problem in the simulator, which includes the network's reports."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from ltp_switcher.policies.simulator.simulator import SimulatedInterval, Simulat
 from ltp_switcher.policies.simulator.tasks import Actions, Array, SignalsTask, episode_seed
 
 HIDDEN_SHARE: Final = 0.5
-"""Share of the links that have no network knowledge."""
+"""Share of the links whose network reports nothing."""
 KNOWN: Final = (0.1, 1.0)
-"""Range of the known share of a path's nodes, on links with network knowledge (§VII-A: 0 to 100 %)."""
+"""Range of the share of a path's nodes that report, on all other links (Owl, Section VII-A: 0 to 100 %)."""
 HEADROOM: Final = (1.2, 5.0)
-"""Range of the capacity of the tightest known link over the bottleneck's, if the bottleneck is unknown."""
+"""Range of a ratio: the capacity of the tightest known link over the bottleneck's, where the bottleneck is
+unknown.
+"""
 CAPACITY_MEMORY_S: Final = 0.3
 CAPACITY_LEAST: Final = 0.05
-"""Least rate, as a share of the link's nominal rate, by which a queue is converted to a delay."""
+"""Least rate that converts a queue to a delay, as a share of the link's nominal rate."""
 
 
 class SimulatedAgent:
-    """The measurement agent of each link, which computes true PNC and PNA over windows of a second.
+    """The measurement agents of E links. They compute the true PNC and PNA (Owl, Eq. 4 and 5) over windows of
+    a second.
 
-    The probability that the bottleneck is among the known nodes is the known share of nodes. If it is not,
-    the known nodes lose nothing and have the spare capacity of faster links.
+    The more nodes are known, the likelier the bottleneck is among them: its probability is the known share.
+    If the bottleneck is unknown, the known nodes lose nothing and have the spare capacity of faster links.
 
     Args:
-        known: share of known nodes of each link, shape (E,); NaN without one.
+        known: share of known nodes of each link, shape (E,); NaN for a link without an agent.
         bottleneck: whether the bottleneck is among the known nodes, shape (E,).
-        headroom: capacity of the tightest known link over the bottleneck's if the bottleneck is unknown,
+        headroom: capacity of the tightest known link over the bottleneck's, where the bottleneck is unknown,
             shape (E,).
     """
 
@@ -63,7 +66,9 @@ class SimulatedAgent:
 
     @classmethod
     def at_bottleneck(cls, environments: int, rng: np.random.Generator) -> SimulatedAgent:
-        """Make agents that know only the bottleneck, one of five nodes (§VII-A: 20 %)."""
+        """Make agents that know the bottleneck and no other node, one node of five (Owl, Section VII-A: 20
+        %).
+        """
         return cls(np.full(environments, 0.2), np.ones(environments, np.bool_), np.ones(environments))
 
     @classmethod
@@ -72,7 +77,10 @@ class SimulatedAgent:
         return cls(np.full(environments, np.nan), np.zeros(environments, np.bool_), np.ones(environments))
 
     def observe(self, interval: SimulatedInterval, departed: Floats) -> None:
-        """Process an interval, and the packets that had left the queues by its end, shape (E,)."""
+        """Process an interval.
+
+        `departed` has the packets that had left each queue by the interval's end, shape (E,).
+        """
         left = departed - self._departed
         self._departed = departed.copy()
         came = interval.sent_pkts.sum(axis=0)
@@ -92,18 +100,18 @@ class SimulatedAgent:
 
 
 class LinkTruth:
-    """The quantities of Owl's Eq. 7 at the bottleneck, at the time of the action instead of one round trip
+    """The quantities of Owl, Eq. 7, at the bottleneck, at the time of the action instead of one round trip
     later.
 
-    A discount of 0.93 looks 14 intervals ahead (Table II). Behind a queue of half a second, the feedback on
-    an action comes later. If Owl is trained on this feedback, it never drains the queues that it has built.
-    So the reward is the same utility, computed at the time at which an action causes it.
+    A discount of 0.93 looks 14 intervals ahead (Owl, Table II). Behind a queue of half a second, the feedback
+    on an action comes later. If Owl is trained on this feedback, it never drains the queues that it has
+    built. So the reward is the same utility, computed at the time at which an action causes it.
 
     Args:
         simulator: the simulator at the start of an episode.
         paths: links of the episode.
         flows: flows of the episode.
-        agents: number of rows of the roster that Owl controls.
+        agents: number of the first rows of flows, which Owl controls.
     """
 
     def __init__(self, simulator: Simulator, paths: Paths, flows: Flows, agents: int) -> None:
@@ -115,7 +123,9 @@ class LinkTruth:
         self._capacity_pps = self._nominal_pps.copy()
 
     def over(self, interval: SimulatedInterval) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """Return the arguments of `Utility` for an interval that ends now, shape (agents, E) each."""
+        """Return the arguments of `Utility.__call__` for an interval that ends now, shape
+        (agents, E) each.
+        """
         bottleneck, rows = self._simulator.bottleneck, slice(0, self._agents)
         now = np.stack((bottleneck.offered[rows], bottleneck.dropped[rows], self._simulator.served()[rows]))
         offered, dropped, served = now - self._before
@@ -130,14 +140,15 @@ class LinkTruth:
 
 
 class OwlTask(SignalsTask):
-    """Owl's learning problem, with Eq. 7 as the reward. Actions are indices into `ACTIONS`, shape (agents *
-    E,).
+    """Owl's learning problem, with Owl, Eq. 7, as the reward.
+
+    Actions are indices into `ACTIONS`, shape (agents * E,).
 
     Args:
-        agents: rows of the roster that Owl controls.
+        agents: number of the first rows of flows, which Owl controls.
         utility: the reward.
-        agent: makes the measurement agents of an episode's links.
-        bounded: see `SignalsTask`; where it is off, flows begin with slow start too.
+        agent: function that makes the measurement agents of an episode's links.
+        bounded: see `SignalsTask`. If it is off, flows also begin with slow start.
     """
 
     def __init__(
@@ -175,5 +186,5 @@ class OwlTask(SignalsTask):
         return super().observe(interval)
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """The utility (Owl Eq. 7) at the bottleneck, shape (agents, E)."""
+        """The utility (Owl, Eq. 7) at the bottleneck, shape (agents, E)."""
         return self._utility(*self._truth.over(interval))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train Owl, or with --variant owl-loss Owl-Loss, in the simulator."""
+"""Train Owl in the simulator, or Owl-Loss with --variant owl-loss."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ from ltp_switcher.policies.training.loop import Schedule
 from ltp_switcher.policies.training.trainer import Networks, Trainer
 
 HIDDEN: Final = (Layer("dense", 512, "relu"), Layer("dense", 256, "relu"))
-"""Hidden layers of the network (Owl Table II, Fig. 14b)."""
+"""Hidden layers of the network (Owl, Table II and Fig. 14b)."""
 RTT_MS: Final = (1.0, 140.0)
-"""Range of base RTTs in training. Table II has 1 to 40 ms, but friendliness is judged up to 120 ms."""
+"""Range of base RTTs in training, in ms. Owl, Table II, has 1 to 40 ms, but friendliness is judged up to 120
+ms.
+"""
 LONG_BESIDE_CUBIC: Final = replace(
     TABLE_II,
     rate_mbps=(20, 100),
@@ -39,14 +41,16 @@ LONG_BESIDE_CUBIC: Final = replace(
     flows=(2, 2),
     cubic_share=1.0,
 )
-"""Region of a third of the links. Half of Table II's buffers have less than 80 packets, where Cubic never
-queues many packets. Without these links, Owl yielded to Cubic, down to 0.3 of Cubic's throughput at 100
-Mbit/s and 120 ms."""
+"""Region of a third of the links. Half of the buffers in Owl, Table II, have less than 80 packets, where
+Cubic never queues many packets. Without the links of this region, Owl yielded to Cubic: at 100 Mbit/s and 120
+ms its throughput fell to 0.3 of Cubic's.
+"""
 ENVIRONMENTS: Final = 66
 DURATION_S: Final = 10.0
 TICK_S: Final = 0.002
-"""Length of the simulator's tick in seconds. It is twice as fast as 1 ms, and nearly as accurate for base
-RTTs from 5 ms."""
+"""Length of the simulator's tick in seconds. The simulation runs twice as fast as with 1 ms, and is nearly as
+accurate for base RTTs from 5 ms.
+"""
 CONFIG: Final = DqnConfig(
     rate=7e-4,
     discount=0.93,
@@ -58,18 +62,21 @@ CONFIG: Final = DqnConfig(
 )
 
 BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.0, 75.0), (100.0, 130.0))).T
-"""Rate (Mbit/s) and RTT (ms) of the links beside Cubic on which weights are chosen. `evaluate` uses other
-links."""
+"""Rates (Mbit/s) and RTTs (ms) of the links beside Cubic on which the weights to keep are chosen. `evaluate`
+uses other links.
+"""
 UNFRIENDLY: Final = 0.5
-"""Weight of a factor e between the throughputs of Owl and Cubic, when weights are chosen. From episode to
-episode friendliness changes by a factor of 3 while the reward hardly changes, because Eq. 7 does not reward
-friendliness.
+"""Score that is lost for each factor e between the throughputs of Owl and Cubic, when the weights to keep are
+chosen. From episode to episode friendliness changes by a factor of 3 while the reward hardly changes, because
+Owl, Eq. 7, does not reward friendliness.
 """
 
 
 def friendliness(network: Network) -> float:
-    """Score how near Owl's throughput is to Cubic's beside it, with the network known and hidden. The score
-    is 0 if they are equal, and negative otherwise.
+    """Score how near Owl's throughput is to the throughput of a Cubic flow beside it, with the network's
+    reports and without.
+
+    The score is 0 if they are equal, and negative otherwise.
     """
     rate_mbps, rtt_ms = BESIDE_CUBIC
     ratios = [
@@ -80,8 +87,9 @@ def friendliness(network: Network) -> float:
 
 
 def equilibrium(network: Network) -> float:
-    """Score how near two and three flows are to Eq. 9. The score is 0 if they meet it, and negative
-    otherwise. `evaluate` uses other links.
+    """Score how near the sending rates of two and three flows are to Owl, Eq. 9.
+
+    The score is 0 if they meet it, and negative otherwise. `evaluate` uses other links.
     """
     return -float(
         np.mean([from_equilibrium(network, count, rate_mbps=60.0, rtt_ms=40.0) for count in (2, 3)])
@@ -89,7 +97,7 @@ def equilibrium(network: Network) -> float:
 
 
 class OwlTrainer(Trainer[Dqn]):
-    """Owl or a variant; see `Trainer`."""
+    """The trainer of Owl or Owl-Loss; see `Trainer`."""
 
     judged_seed = 77
     judged_episodes = 4
@@ -168,7 +176,7 @@ def trainer(variant: str) -> OwlTrainer:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the trainer; returns its exit status."""
+    """Train Owl or Owl-Loss as the arguments say; returns the exit status."""
     made = parser("owl", __doc__)
     made.add_argument("--variant", choices=("owl", "owl-loss"), default="owl")
     options = made.parse_args(arguments)
