@@ -179,7 +179,7 @@ class PairedTournament:
     def _hopeless(self, mean: Floats) -> Bools:
         """True for arms that the remaining rounds would not tell apart, shape (n_arms,).
 
-        An arm has to be as far from the nearest arm beyond the border of the team (Eq. 5 of the paper) as the
+        An arm has to be as far from the nearest arm beyond the border of the team (Mutant, Eq. 5) as the
         interval after all its rounds will be wide, or to seem so far within its own standard error.
         """
         deviation, freedom = self._noise()

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's more accurate estimator: a particle filter that uses each signal once, beyond §4.
+"""A second estimator of LTP's, beyond the paper: a particle filter that uses each signal for one purpose.
 
-States and steps are the same as in `particles`, which follows the paper's text and trains the policy. The
-ranges of `particles` are wide where it knows little. They are wrong because it assumes that the rate of all
-other flows stays the same (O_j): ACK clocks make that rate mirror the flow's own rate, so particles with a
-wrong capacity survive. Here this assumption holds for an empty queue only. Each signal has one use:
+States and steps are the same as in `particles`, which follows the paper's text and trains the policy. Where
+`particles` knows little, its ranges are wide. They are also wrong, because `particles` assumes that the rate
+of all other flows stays the same up to O_j. ACK clocks make that rate mirror the flow's own rate, so
+particles with a wrong capacity survive. Here the assumption holds for an empty queue only. Each signal has
+one use:
 
-- ΔRTT tells the load of a standing queue (§4: Δt (x + x_o - c) / c). The others' rate follows from this load
-  and the own rate. If the queue is full, the loss tells the same (Eq. 3).
-- The largest throughput is at most the capacity (Eq. 4).
+- ΔRTT tells the load of a standing queue (LTP, Section 4: Δt (x + x_o - c) / c). The others' rate follows
+  from this load and the flow's own rate. If the queue is full, the loss tells the load, too (LTP, Eq. 3).
+- The largest throughput is at most the capacity (LTP, Eq. 4).
 - Δthr shows that a flow is alone: behind its own queue it is served at the same rate, to the packet, whatever
   its sending rate.
-- The RTT above the smallest is queuing delay. If the queue never drained since the flow began, the unseen
-  delay is at most as large as the seen delay.
+- The RTT above the smallest is queuing delay. If the queue never drained since the flow began, a part of the
+  delay stays unseen, at most as large as the seen part.
 
 docs/lab-notes/ltp.md compares this estimator with `particles` and CCmatic.
 """
@@ -31,19 +32,24 @@ from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 DOUBT_PER_S: Final = 0.01
-"""Share of the particles that is drawn anew each second: "to restore correct estimations even if the
-estimation direction diverges" (§4), for example after a change of the capacity."""
+"""Share of the particles that is drawn anew each second: "to restore correct estimations, even if the
+estimation direction diverges" (LTP, Section 4), for example after a change of the capacity.
+"""
 WHOLE: Final = 0.4
-"""Share of new particles that take the largest throughput for the capacity. In half of these the flow is
-alone."""
+"""Share of new particles that take the largest throughput for the capacity. In half of these particles the
+flow is alone.
+"""
 LEAVES_PER_S: Final = 1.0
-"""Rate, a second, at which a particle assumes that another flow joins a flow that is alone."""
+"""Rate, a second, at which another flow joins in particles in which the flow is alone."""
 UNSEEN: Final = (0.3, 2.2)
-"""Two numbers: the share of particles in which the RTT shows the whole queue, and the largest unseen part of
-the queue in all other particles, relative to the mean seen part. A queue that never drained since the flow
-began is about as deep as its swings."""
+"""Two numbers about the part of the queue that the RTT does not show.
+
+The first is the share of particles in which this part is nothing. The second is its largest size in all other
+particles, relative to the mean of the seen part. A queue that never drained since the flow began is about as
+deep as its swings.
+"""
 HOSTS: Final = 0.2
-"""Largest share of the mean delay that is jitter of hosts and links (D_j), not queuing."""
+"""Largest share of the mean delay that comes from jitter of hosts and links (D_j), not from queuing."""
 UNSEEN_ANEW_PER_S: Final = 0.2
 MEAN_DELAY_S: Final = 1.0
 """Time constant of the mean delay, in seconds."""
@@ -52,20 +58,21 @@ STANDS_PKTS: Final = 2.0
 FULL: Final = 0.9
 """Share of the largest delay above which the queue may be full."""
 COUNT_PKTS: Final = 1.5
-"""Error of a throughput in packets an interval, where Table 4 has 10 %."""
+"""Error of a throughput, in packets an interval. LTP, Table 4, has 10 % instead."""
 STEADY: Final = 0.003
 """Relative change of throughput that happens by itself if flows share the link. Half of a rise of the flow's
-rate is added to it. If this change is only a few packets, a constant throughput proves less.
+rate is added to this number. Where such a change is only a few packets, a constant throughput proves less.
 """
 GROWTH: Final = 0.01
-"""Relative growth of the largest throughput above which it cannot be the capacity yet, so nothing is
-filtered."""
+"""Relative growth of the largest throughput above which this throughput cannot be the capacity yet, so no
+particle is filtered.
+"""
 NONE: Final = 0.1
-"""Mean probability of survival below which the particles are useless, and all are drawn anew."""
+"""Mean probability of survival below which no particle is of use, and all are drawn anew."""
 SLACK: Final = 0.02
 """Share by which a rate may exceed the bound that the largest throughput sets."""
 LEAST: Final = 0.01
-"""Least rate of all other flows over the capacity, if there are other flows."""
+"""Least rate of all other flows over the capacity, in particles with other flows."""
 
 
 @dataclass
@@ -121,7 +128,7 @@ class _Seen:
 
     @property
     def wall(self) -> Floats:
-        """The largest x / c that Eq. 4 allows."""
+        """The largest x / c that LTP, Eq. 4, allows."""
         return self.sent_pkts / self.largest_pkts
 
     @property
@@ -131,7 +138,7 @@ class _Seen:
 
     @property
     def load_if_full(self) -> Floats:
-        """(x + x_o) / c of a full queue, by its loss (Eq. 3)."""
+        """(x + x_o) / c of a full queue, by its loss (LTP, Eq. 3)."""
         return 1.0 / (1.0 - np.minimum(self.loss, 0.9))
 
 
@@ -142,7 +149,7 @@ class BalanceFilter(SlotArrays):
         interval_s: length of the sending intervals of the echoes, in seconds.
         seed: seed of all random numbers. Equal calls after equal seeds give equal ranges.
         particles: number of particles of each slot.
-        noise: noise of the model.
+        noise: tolerances for deviations of the network from the model.
     """
 
     _rate = column(np.float32, "_particles")
@@ -151,14 +158,16 @@ class BalanceFilter(SlotArrays):
     _whole = column(np.bool_, "_particles")
     _alone = column(np.bool_, "_particles")
     _shown = column(np.float32, 3, "_particles", initial=np.nan)
-    """The particles' values that count for the ranges: x / c, x_o / c and d, altered (Eq. 6)."""
+    """The particles' values from which the ranges are read: x / c, x_o / c and d, altered as
+    in LTP, Eq. 6.
+    """
     _echo = column(np.float64, len(UNHEARD), initial=UNHEARD)
     """The last `Echo`."""
     # Delay above the smallest RTT.
     _mean_delay_s = column(np.float64)
     _largest_delay_s = column(np.float64)
     _largest_pps = column(np.float64)
-    """Largest throughput (thr_max)."""
+    """Largest throughput (thr_max) in packets a second."""
 
     def __init__(
         self, interval_s: float, *, seed: int, particles: int = PARTICLES, noise: Noise | None = None
@@ -171,8 +180,8 @@ class BalanceFilter(SlotArrays):
         self._largest = self.part(LargestThroughput())
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Update the particles with an interval, arrays of shape (n,). Slots without a new echo keep their
-        particles.
+        """Update the particles with an interval, whose arrays have shape (n,). Slots without a new echo keep
+        their particles.
         """
         rows = np.flatnonzero(interval.echo.index > self._echo[slots, 0])
         if not rows.size:
@@ -193,7 +202,7 @@ class BalanceFilter(SlotArrays):
                 step(at[chosen], seen.rows(chosen))
 
     def ranges(self, slots: Slots) -> Ranges:
-        """Return the ranges of the flows in these slots."""
+        """Return the ranges of the estimates for the flows in these slots."""
         return ranges_of(self._shown[slots].swapaxes(0, 1))
 
     def _see(self, slots: Slots, last: Echo, before: Echo, elapsed_s: Floats, rtt_min_s: Floats) -> _Seen:
@@ -234,7 +243,7 @@ class BalanceFilter(SlotArrays):
         self._keep(slots, self._draw(shape, seen, self._uniform(0.0, 1.3, shape)), seen)
 
     def _draw(self, shape: tuple[int, int], seen: _Seen, load: Float32s | Floats) -> _Pool:
-        """New particles: any share of the link up to Eq. 4's bound, which many of them have."""
+        """New particles: any share of the link up to the bound of LTP, Eq. 4, which many of them have."""
         whole = self._rng.random(shape, np.float32) < WHOLE
         alone = whole & (self._rng.random(shape, np.float32) < 0.5)
         rate = seen.wall * np.where(whole, 1.0, self._uniform(0.0, 1.0, shape))
@@ -298,8 +307,8 @@ class BalanceFilter(SlotArrays):
     def _resample(self, pool: _Pool, survival: Float32s) -> Indices:
         """Choose as many as there were, each by its chance; return rows in which none would have survived.
 
-        Eq. 5 draws each particle by itself; here one draw a row decides. Two independent draws in a row would
-        lose most of a pool's knowledge to chance.
+        LTP, Eq. 5, draws each particle by itself; here one draw a row decides. Two independent draws in a
+        row would lose most of a pool's knowledge to chance.
         """
         total = survival.sum(axis=1, dtype=np.float64)
         upto = np.cumsum(survival, axis=1, dtype=np.float64) / total[:, None]
@@ -313,8 +322,8 @@ class BalanceFilter(SlotArrays):
     def _balance(self, pool: _Pool, seen: _Seen) -> None:
         """Particle division, and the others' rate that a queue's change or its loss leaves for them.
 
-        Where the queue may be full, each particle goes on as full or as not, by the chances of Eq. 5: a full
-        one would not have grown, one that is not would have lost nothing.
+        Where the queue may be full, each particle goes on as full or as not, by the chances of
+        LTP, Eq. 5: a full queue would not have grown, and a queue with room would have lost nothing.
         """
         noise, shape = self._noise, pool.rate.shape
         full = 1.0 / (1.0 + noise.delay_gap * np.maximum(0.0, seen.delay_change_s))
@@ -326,7 +335,7 @@ class BalanceFilter(SlotArrays):
         pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, left)))
 
     def _doubt(self, pool: _Pool, seen: _Seen) -> None:
-        """Draw some particles anew, and the unseen part of the queue of others (Eq. 7)."""
+        """Draw some particles anew, and the unseen part of the queue of others (LTP, Eq. 7)."""
         shape = pool.rate.shape
         anew = ~pool.whole & (self._rng.random(shape, np.float32) < UNSEEN_ANEW_PER_S * seen.elapsed_s)
         pool.unseen = np.where(anew, self._draw_unseen(shape), pool.unseen)
@@ -342,8 +351,8 @@ class BalanceFilter(SlotArrays):
     def _keep(self, slots: Slots, pool: _Pool, seen: _Seen) -> None:
         """Store the pool, and its part that counts for the ranges.
 
-        Those are altered (Eq. 6), the next step's are not: a capacity does not walk at random, and the range
-        of one that is well known would by this alone.
+        The particles for the ranges are altered (LTP, Eq. 6). The particles for the next step are not: a
+        capacity does not walk at random, but the range of a well known capacity would, by this change alone.
         """
         jitter, shape = self._noise.rate_jitter, pool.rate.shape
         self._rate[slots], self._others[slots], self._unseen[slots] = pool.rate, pool.others, pool.unseen

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The baseline estimator: CCmatic's belief set (Agarwal et al., NSDI 2024), which LTP §7.1 compares with.
+"""The baseline estimator: CCmatic's belief set (Agarwal et al., NSDI 2024), with which LTP, Section 7.1,
+compares.
 
 CCmatic reasons over the CCAC model of a path: a link of capacity C behind which delays jitter by up to D
 (Arun et al., SIGCOMM 2021), used by one flow. CCmatic's beliefs are the values that the flow's history
 allows:
 
-- C is at least the amount delivered in any interval, less the amount that D may have squeezed into it.
+- C is at least the amount delivered in any interval, less the amount that D may have squeezed into the
+  interval.
 - If jitter alone cannot explain the delay, the link was busy all the time. Then C is at most the delivered
   amount, plus the amount that D may have held back.
 - The queuing delay is the RTT above the smallest, less anything up to D.
 
-If beliefs contradict each other, CCmatic gives up the oldest ones: here the older bounds that the newest
-bound contradicts. No open code of CCmatic does estimation alone, so this is a re-implementation from the
-text. LTP's quantities follow from the beliefs. x / c follows from the rate and the bounds of C (§7.1). x_o /
-c may be anything from nothing to the part of the link that the flow leaves.
+If beliefs contradict each other, CCmatic gives up the oldest ones. Here the newest bound wins over older
+bounds that contradict it. No open code of CCmatic does estimation alone, so this is a re-implementation from
+the text.
+
+LTP's quantities follow from the beliefs. x / c follows from the rate and the bounds of C (LTP, Section 7.1).
+x_o / c may be anything from nothing to the part of the link that the flow leaves.
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 JITTER_S: Final = 0.02
-"""D in seconds. It equals D_j in LTP's model (Table 4), so that both estimators make the same assumption."""
+"""D in seconds. It equals D_j in LTP's model (LTP, Table 4), so that both estimators make the same
+assumption.
+"""
 MEMORY: Final = 10
 """Number of echoes for which a belief holds. In CCmatic beliefs time out after 10 RTTs, so as to follow
 changes."""
@@ -78,7 +84,7 @@ class BeliefSets(SlotArrays):
         self._delay_least_s[at], self._delay_most_s[at] = np.maximum(0.0, rtt_s - self._jitter_s), rtt_s
 
     def ranges(self, slots: Slots) -> Ranges:
-        """Return the ranges of the flows in these slots."""
+        """Return the ranges of the estimates for the flows in these slots."""
         sending_pps = self._sending_pps[slots]
         low = sending_pps / self._most_pps[slots].min(axis=1)
         high = sending_pps / np.maximum(self._least_pps[slots].max(axis=1), 1e-9)

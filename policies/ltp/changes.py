@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP on a simulated link that changes once: the share of the link that it keeps, and its RTT."""
+"""LTP on a simulated link that changes once: the share of the new link that the flow gets, and its RTT."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CHANGES: Final[Sequence[Change]] = (
 
 @dataclass(frozen=True)
 class Kept:
-    """Measures of a flow 12 to 20 s after the change, as means over the seeds."""
+    """Measures of a flow in the time from 12 s to 20 s after the change, as means over the seeds."""
 
     share: float
     """Throughput of the flow over the link's rate."""

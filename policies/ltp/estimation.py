@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quality of an estimator (LTP §7.1): how often its range holds the truth, and how wide the range is.
+"""The quality of an estimator (LTP, Section 7.1): how often its range holds the truth, and how wide the range
+is.
 
 An interval counts when its echo arrives. A flow's first `WARM_UP` echoes do not count: "the convergence
-process requires only a few control intervals" (§7.1).
+process requires only a few control intervals" (LTP, Section 7.1).
 """
 
 from __future__ import annotations
@@ -19,26 +20,29 @@ from ltp_switcher.policies.runtime.measurements import Interval
 
 WARM_UP: Final = 5
 TOLERANCE: Final = (1e-6, 1e-6, 1e-3)
-"""Distances outside of a range at which a truth still counts as inside: rounding, and 1 ms of delay, which
-hosts add."""
+"""Distances at which a truth outside of a range still counts as inside. They allow for rounding, and for 1 ms
+of delay that hosts add.
+"""
 
 
 class Estimator(Protocol):
     """An estimator that can be judged. It has the methods of `ParticleFilter`."""
 
     def reset(self, slots: Slots) -> None:
-        """Begin with new flows in these slots."""
+        """Begin with new flows in these slots, and forget the old ones."""
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Update the estimates with an interval."""
+        """Update the estimates with an interval, whose arrays have shape (n,)."""
 
     def ranges(self, slots: Slots) -> Ranges:
-        """Return the ranges of the flows in these slots."""
+        """Return the ranges of the estimates for the flows in these slots."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Share of truths inside the range, and mean width of the range, both over intervals and flows."""
+    """Share of the true values inside the range, and mean width of the range, both over
+    intervals and flows.
+    """
 
     coverage: float
     width: float
@@ -46,8 +50,9 @@ class Quality:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Quality of the three estimates. The widths of the rates are relative to c, and the width of the delay
-    is in seconds.
+    """Quality of the estimates of the flow's rate, the others' rate and the delay.
+
+    The widths of the rates are relative to the link's capacity, and the width of the delay is in seconds.
     """
 
     rate: Quality
@@ -92,8 +97,8 @@ def judge(estimator: Estimator, trace: Trace) -> Judgement:
 
 
 def least_width(truth: Floats, known_over: int, share: float) -> float:
-    """Return the width that an estimator needs if it knows exactly the mean of a truth, but not its course in
-    time.
+    """Return the width of range that even an ideal estimator needs, which knows a moving mean of the truth
+    and no more.
 
     Args:
         truth: values of T intervals of n flows, shape (T, n). NaN values are not judged; not all may be NaN.

@@ -21,7 +21,7 @@ class Trace:
     """A trace of n flows over T intervals.
 
     Attributes:
-        intervals: the senders' view, arrays of shape (n,).
+        intervals: the senders' view, T intervals with arrays of shape (n,).
         rate: true x / c of each *sending* interval, shape (T, n). Row k belongs to echo k.
         others: true x_o / c of each sending interval, shape (T, n).
         delay_s: true d, the mean queuing delay of the packets sent in the interval, shape (T, n); NaN if no
@@ -44,7 +44,10 @@ def simulate(
     seed: int,
     arm: Arm | None = None,
 ) -> Trace:
-    """Simulate, and record all n = F * E flows in row-major order. The arm directs the roster's agents."""
+    """Simulate F flows on each of E links, and return the trace of all n = F * E flows in row-major order.
+
+    The arm directs the roster's agents, the rows that a policy controls.
+    """
     simulator = Simulator(paths, flows, roster, seed=seed, interval_s=interval_s)
     steps = round(duration_s / interval_s)
     intervals = []
@@ -77,9 +80,9 @@ def from_counters(
 ) -> Trace:
     """Make a trace from the lab's counts at senders and bottleneck in each interval, and the flows' RTTs.
 
-    The queue belongs to the flows in the shares of its departures in the next interval. The RTT of an
+    Each flow's part of the queue is its share of the departures in the next interval. The RTT of an
     interval's packets comes with the ACKs one RTT later. Still, an echo counts as known at the end of its
-    interval: the estimators judged here do not care when they learn it.
+    interval, because the estimators judged here do not care when they learn it.
 
     Args:
         delivered_pkts: packets acknowledged to the senders, shape (T, n).

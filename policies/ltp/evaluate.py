@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge LTP in the simulator. The commands:
 
-estimators  coverage and width of the particle filter's and CCmatic's ranges (§7.1)
-links       the policy on the reference link, one factor varied at a time, and beside Cubic (§7.3)
+estimators  coverage and width of the particle filter's and CCmatic's ranges (LTP, Section 7.1)
+links       the policy on the reference link, one factor varied at a time, and beside Cubic (LTP, Section 7.3)
 changes     the policy on a link that changes once, with pulses and without
-swings      the probe reward of flows whose rate swings, on a link that is known exactly (§5)
-paths       mean normalised reward of trained variants on 100 held-out paths of each region (§7.2)
+swings      the probe reward of flows whose rate swings, on a link that is known exactly (LTP, Section 5)
+paths       mean reward of trained variants on 100 held-out paths of each region (LTP, Section 7.2)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TRACE_LINKS: Final = 8
 _TRACE_S: Final = 30.0
 _TRACE_SEED: Final = 3
 _JOINS_S: Final = 5.0
-"""Start of a pair's second flow."""
+"""Start of the second flow of a pair, in seconds."""
 
 
 def _arm(weights: Path) -> Arm:
@@ -47,8 +47,10 @@ def _arm(weights: Path) -> Arm:
 
 
 def traces(weights: Path) -> dict[str, Trace]:
-    """Make traces of two Cubic flows, and of two LTP flows, on links of 10 to 200 Mbit/s and 20 to 100 ms.
-    One flow of a pair starts later.
+    """Make two traces, of pairs of Cubic flows and of pairs of LTP flows, on links of 10 to 200 Mbit/s and 20
+    to 100 ms.
+
+    The second flow of a pair starts later.
     """
     rng = np.random.default_rng(_TRACE_SEED)
     rate_mbps = np.exp(rng.uniform(np.log(10.0), np.log(200.0), _TRACE_LINKS))
@@ -89,7 +91,9 @@ def judge_estimators(options: argparse.Namespace) -> dict[str, dict[str, estimat
 
 
 def judge_links(options: argparse.Namespace) -> dict[str, links.LinkSummary]:
-    """Return a summary for each link, as a mean over `links.REPEATS` runs."""
+    """Judge the policy on the links of `links`, and return a summary of each by name, the mean over
+    `links.REPEATS` runs.
+    """
     judged: dict[str, links.LinkSummary] = {}
     with _progress() as progress:
         task = progress.add_task("links", total=sum(round(length / INTERVAL_S) for _, length in links.RUNS))
@@ -108,8 +112,9 @@ def judge_links(options: argparse.Namespace) -> dict[str, links.LinkSummary]:
 
 
 def judge_changes(options: argparse.Namespace) -> dict[str, dict[str, changes.Kept]]:
-    """Return throughput share and RTT for each change of the link, with pulses and without, as means over the
-    seeds.
+    """Return throughput share and RTT for each change of the link, with pulses and without.
+
+    The figures are means over the seeds.
     """
     seeds: int = options.seeds
     judged: dict[str, dict[str, changes.Kept]] = {change.name: {} for change in changes.CHANGES}
@@ -128,7 +133,7 @@ def judge_changes(options: argparse.Namespace) -> dict[str, dict[str, changes.Ke
 
 
 def judge_swings(options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Return the probe reward R_esti by filter and swing."""
+    """Return the mean probe reward (R_esti) by particle filter and by size of the rate's swing."""
     particles: int = options.particles
     filters: dict[str, estimation.Estimator] = {
         "particles": ParticleFilter(INTERVAL_S, seed=1, particles=particles),
@@ -139,7 +144,7 @@ def judge_swings(options: argparse.Namespace) -> dict[str, dict[str, float]]:
 
 
 def judge_paths(options: argparse.Namespace) -> dict[str, dict[str, held_out.Rewards]]:
-    """Return the rewards by weight file and region."""
+    """Return the mean rewards on held-out paths by weight file and training region."""
     policies = {path.stem: held_out.Policy.read(path) for path in options.files}
     steps = round(held_out.DURATION_S / INTERVAL_S) * len(policies) * len(options.regions)
     with _progress() as progress:
@@ -228,7 +233,7 @@ _COMMANDS: Final[Mapping[str, tuple[Callable[[argparse.Namespace], Any], Callabl
 
 @program("evaluate")
 def main(arguments: Sequence[str] | None) -> int:
-    """Command line; returns the exit status."""
+    """Run the command that the arguments name; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.policies.ltp.evaluate",
         description=__doc__,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies on 100 held-out paths of a training region: the mean normalised reward of LTP §7.2.
+"""Policies on 100 held-out paths of a training region: the mean normalised reward of LTP, Section 7.2.
 
-The reward of Eq. 15 is divided by its largest value. That is the reward of a full link without queue and
-loss, 1, with a probe reward of 0, its average. The divisor is the same for all policies, whether trained with
-the probe reward or without.
+The reward of LTP, Eq. 15, is divided by its largest value, 1: the value on a full link without queue and
+loss. There the performance reward is 1, and the probe reward counts with its average, 0. The divisor is the
+same for all policies, whether trained with the probe reward or without.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Rewards:
     """Mean rewards over the intervals of all flows on all paths. A mean over no interval is 0."""
 
     reward: float
-    """Mean reward (LTP Eq. 15)."""
+    """Mean reward (LTP, Eq. 15)."""
     performance: float
-    """Mean of the performance reward R_perf alone."""
+    """Mean of the performance reward alone (R_perf)."""
     alone: float
     """Mean reward while a flow has the link for itself."""
     among_themselves: float
-    """Mean reward beside other flows of the policy, without Cubic."""
+    """Mean reward beside other flows of the same policy, without Cubic."""
     beside_cubic: float
-    """Mean reward beside Cubic."""
+    """Mean reward beside Cubic flows."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A trained variant of the policy."""
+    """LTP or one of its variants, trained."""
 
     name: str
     variant: Variant

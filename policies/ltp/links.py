@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm on the links of LTP's evaluation (§7.3) in the simulator: one factor varied at a time.
+"""An arm on the links of LTP, Section 7.3, in the simulator: one factor varied at a time.
 
 The simulation takes half a minute; the lab would take hours. But the simulation proves nothing: claims are
 measured on the kernel.
@@ -44,11 +44,13 @@ LINKS: Final[Sequence[Link]] = (
 )
 SATELLITE: Final = Link("satellite", rate_mbps=42.0, rtt_ms=800.0, loss=0.0074)
 RUNS: Final[Sequence[tuple[Sequence[Link], float]]] = ((LINKS, 30.0), ((SATELLITE,), 100.0))
-"""Groups of links that run at once, each with its duration in seconds. A satellite's link takes 13 s to
-fill."""
+"""Groups of links that are simulated at once, each with its duration in seconds. A satellite's link takes 13
+s to fill.
+"""
 REPEATS: Final = 8
-"""Number of runs of each link, with independent random numbers. Beside Cubic, one run of 30 s is too
-noisy."""
+"""Number of runs of each link, with independent random numbers. Beside Cubic, a single run of 30 s is too
+noisy.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,10 @@ class LinkSummary:
 
     utilisation: float
     rtt_ratio: float
-    """Mean RTT over base RTT."""
+    """Mean RTT over the link's base RTT."""
     loss: float
     ratio_to_cubic: float | None
-    """Throughput over the throughput of the Cubic flow, if there is one."""
+    """Throughput of the judged flow over the throughput of the Cubic flow beside it, if there is one."""
 
     @classmethod
     def mean(cls, repeats: Sequence[LinkSummary]) -> LinkSummary:

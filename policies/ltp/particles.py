@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's estimation module (§4): a particle filter that estimates the network's state from one sender's view.
+"""LTP's estimation module (LTP, Section 4): a particle filter that estimates the network's state from one
+sender's view.
 
 A particle is a possible state of the bottleneck. It holds the flow's own sending rate and the others' rate,
 both relative to the link's capacity, the queuing delay, and whether the queue is full. Every echo (the fate
 of the packets sent in one interval) does four things. Transition moves all particles on. Observation computes
-the signals that each particle would have caused. Filtering removes the particles with other signals.
-Resampling fills the pool up with altered copies of the survivors.
+the signals that each particle would have caused. Filtering removes the particles whose signals differ from
+the flow's. Resampling fills the pool up with altered copies of the survivors.
 
-Some of the paper's text cannot be meant as printed, so five things differ here. Eq. 3 adds the loss jitter.
-Eq. 4 bounds the throughput, while the RTT above the smallest is compared like the other signals. In Eq. 5 a
-single wrong signal is enough to remove a particle. Other flows' rates change by ±O_j, not only upwards. A
-share of each pool is drawn anew, or the pool would keep its first belief. docs/lab-notes/ltp.md has the
-measurements.
+Some of the paper's text cannot be meant as printed, so five things differ here:
 
-The filter runs in training and in evaluations, not in the daemon (§7.4). `balance` is more accurate, but a
-policy trained with it fills links less. So this one trains LTP.
+- The loss jitter is added to the loss of LTP, Eq. 3.
+- Of LTP, Eq. 4, only the throughput is a bound. The RTT above the smallest is compared like the other
+  signals.
+- In LTP, Eq. 5, a single wrong signal is enough to remove a particle.
+- Other flows' rates change by ±O_j, not only upwards.
+- A share of each pool is drawn anew, or the pool would keep its first belief.
+
+docs/lab-notes/ltp.md has the measurements.
+
+The filter runs in training and in evaluations, not in the daemon (LTP, Section 7.4). `balance` is more
+accurate, but a policy trained with `balance` fills links less. So `particles` trains LTP.
 """
 
 from __future__ import annotations
@@ -30,13 +36,16 @@ from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PARTICLES: Final = 1000
-"""Number of particles of a flow (LTP Table 4)."""
+"""Number of particles of a flow (LTP, Table 4)."""
 QUANTILES: Final = (0.1, 0.9)
-"""Quantiles that are the two ends of a range (LTP §5), so that no stray particle widens it."""
+"""Quantiles of the particles that are the two ends of a range (LTP, Section 5). A stray particle does not
+widen such a range.
+"""
 _LEAST: Final = np.float32(1e-6)
 FRESH: Final = 0.25
-"""Share of the particles that is drawn anew at each update: "to restore correct estimations even if the
-estimation direction diverges" (§4). Copies altered by a few percent cannot do this."""
+"""Share of the particles that is drawn anew at each update: "to restore correct estimations, even if the
+estimation direction diverges" (LTP, Section 4). Copies altered by a few percent cannot do this.
+"""
 LONGEST_GAP_S: Final = 0.5
 """Length of a pause in seconds after which the old particles are worthless and the estimation begins
 again."""
@@ -44,15 +53,15 @@ again."""
 
 @dataclass(frozen=True)
 class Noise:
-    """Tolerances for deviations of the network from the model (LTP Table 4).
+    """Tolerances for deviations of the network from the model (LTP, Table 4).
 
     Attributes:
-        delay_gap, throughput_gap, loss_gap: weights ω in Eq. 5 of an error of one second of delay, of 100 %
-            of the throughput, and of a loss of 100 %.
+        delay_gap, throughput_gap, loss_gap: weights ω of errors in LTP, Eq. 5: of one second of delay, of 100
+            % of the throughput, and of 100 % of loss.
         others_gradient: O_j, relative change of the other flows' rate in a second.
-        delay_jitter_s: jitter of the delay, D_j.
-        rate_jitter: relative jitter of the rate, C_j.
-        loss_jitter: jitter of the loss, L_j.
+        delay_jitter_s: D_j, jitter of the delay.
+        rate_jitter: C_j, relative jitter of the rate.
+        loss_jitter: L_j, jitter of the loss.
     """
 
     delay_gap: float = 50.0
@@ -66,14 +75,16 @@ class Noise:
 
 @dataclass(frozen=True)
 class Ranges:
-    """10 % and 90 % quantiles of the particles of n flows, shape (n, 2) each; NaN before the first echo."""
+    """Ranges of the estimates of n flows, shape (n, 2) each: the 10 % and 90 % quantiles of the particles;
+    NaN before the first echo.
+    """
 
     rate: Float32s
     """The flow's sending rate over the link's capacity (x / c)."""
     others: Float32s
     """The other flows' sending rate over the link's capacity (x_o / c)."""
     delay_s: Float32s
-    """Queuing delay (d)."""
+    """Queuing delay in seconds (d)."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class _Pool:
 
 
 UNHEARD: Final = (-1.0, *(np.nan,) * 4)
-"""The `Echo` before the first real one. Its values are unknown."""
+"""The `Echo` of flows that have heard nothing yet. Its values are unknown."""
 
 
 class ParticleFilter(SlotArrays):
@@ -113,7 +124,7 @@ class ParticleFilter(SlotArrays):
     _echo = column(np.float64, len(UNHEARD), initial=UNHEARD)
     """The last `Echo`."""
     _delay_max_s = column(np.float64)
-    """Largest delay above the smallest RTT that each slot has recorded."""
+    """Largest recorded delay of each slot above its smallest RTT, in seconds."""
 
     def __init__(
         self,
@@ -133,8 +144,8 @@ class ParticleFilter(SlotArrays):
         self._largest = self.part(LargestThroughput())
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Update the particles with an interval, arrays of shape (n,). Slots without a new echo keep their
-        particles.
+        """Update the particles with an interval, whose arrays have shape (n,). Slots without a new echo keep
+        their particles.
         """
         echo = interval.echo
         rows = np.flatnonzero(echo.index > self._echo[slots, 0])
@@ -160,7 +171,7 @@ class ParticleFilter(SlotArrays):
             self._advance(at[goes_on], factor, elapsed_s[goes_on], seen.rows(goes_on), delay_max_s[goes_on])
 
     def ranges(self, slots: Slots) -> Ranges:
-        """Return the ranges of the flows in these slots."""
+        """Return the ranges of the estimates for the flows in these slots."""
         return ranges_of(np.stack((self._rate[slots], self._others[slots], self._delay_s[slots])))
 
     def _initialise(self, slots: Slots, rtt_s: Floats, first: int = 0) -> None:
@@ -203,7 +214,7 @@ class ParticleFilter(SlotArrays):
         )
         after = self._transition(before, factor, elapsed_s, delay_max_s)
         whole = np.arange(len(row))
-        # Particle division (§4): if the queue may be full, both possibilities continue.
+        # Particle division (LTP, Section 4): if the queue may be full, both possibilities continue.
         divided = np.flatnonzero(after.full)
         parent = np.concatenate((whole, divided))
         full = np.zeros(len(parent), np.bool_)
@@ -214,7 +225,7 @@ class ParticleFilter(SlotArrays):
         self._resample(slots, after, survives, seen)
 
     def _transition(self, before: _Pool, factor: Floats, elapsed_s: Floats, delay_max_s: Floats) -> _Pool:
-        """Move the particles on (LTP §4, transition). `full` of the result: the queue may be full."""
+        """Move the particles on (LTP, Section 4, transition). `full` of the result: the queue may be full."""
         step_s = elapsed_s.astype(np.float32)[before.row]
         rate = before.rate * factor.astype(np.float32)[before.row]
         bound = self._noise.others_gradient
@@ -245,7 +256,7 @@ class ParticleFilter(SlotArrays):
         return 1.0 / odds
 
     def _kept(self, pool: _Pool) -> Float32s:
-        """1 - l, the share of the flow's packets that arrives (Eq. 3)."""
+        """1 - l, the share of the flow's packets that arrives (LTP, Eq. 3)."""
         load = np.maximum(1.0, pool.rate + pool.others)
         arrives = np.where(pool.full, 1.0 / load, np.float32(1.0))
         return arrives - self._uniform(0.0, self._noise.loss_jitter, load.shape)
@@ -288,7 +299,7 @@ class ParticleFilter(SlotArrays):
 
 
 def _throughput(pool: _Pool) -> Float32s:
-    """Thr / c of each particle (Eq. 2)."""
+    """Thr / c of each particle (LTP, Eq. 2)."""
     load = pool.rate + pool.others
     crowded = (load > 1.0) | (pool.delay_s > 0.0)
     return np.where(crowded, pool.rate / np.maximum(load, _LEAST), pool.rate)

@@ -2,22 +2,22 @@
 """Pulses distinguish a queue of LTP's own from a path that has become longer or slower.
 
 The policy compares the RTT with the least RTT, and the throughput with the largest throughput. After a change
-of the path these two references stay wrong. A packet takes longer on the wire of a slower link, and a
-satellite hands over to a longer way. The policy takes this for a queue. If the queue seems to be two to four
-milliseconds long, the policy gives up half of the link. After a fall of the rate, the throughput of the
-faster link keeps the slower link's buffer full.
+of the path these two references stay wrong. On the wire of a slower link a packet takes longer, and after a
+satellite's handover the way is longer. The policy takes both for a queue. If the queue seems to be two to
+four milliseconds long, the policy gives up half of the link. And after a fall of the rate, the policy still
+aims at the faster link's throughput, so it keeps the slower link's buffer full.
 
-An RTT alone does not tell the two cases apart. So in a pulse the window changes by a quarter for two round
-trips, and the throughput and the RTT show who shares the path:
+An RTT alone does not tell a queue from a longer way. So in a pulse the window changes by a quarter for two
+round trips, and the throughput and the RTT show who shares the path:
 
-- The throughput follows the window. The flow has no queue, or a small part of it, and the least RTT is
+- The throughput follows the window. Then the flow has no queue, or a small part of it, and the least RTT is
   measured anew.
-- The RTT follows the window. The flow is alone, and its queue stands. If this queue is long, the present
+- The RTT follows the window. Then the flow is alone, and its queue stands. If this queue is long, the present
   throughput becomes the largest throughput.
-- Each follows a little. Another flow shares the queue, and the policy was trained for this case.
+- Each follows a little. Then another flow shares the queue, and the policy was trained for this case.
 
-A pulse for a long queue makes the window smaller, which loses no packet. A pulse for a short queue makes it
-larger, which leaves no link idle. The paper (§4) has no pulses.
+A pulse for a long queue makes the window smaller, so it loses no packet. A pulse for a short queue makes the
+window larger, so it leaves no link idle. The paper has no pulses (LTP, Section 4).
 """
 
 from __future__ import annotations
@@ -33,65 +33,73 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 CHANGE: Final = 1.25
-"""Ratio of the larger to the smaller one of two windows: the window in a pulse, and the window before it."""
+"""Ratio by which a pulse changes the window: the larger one of the windows in the pulse and before it, over
+the smaller one.
+"""
 CHANGE_LEAST_PKTS: Final = 1.0
 FOLLOWS: Final = 0.5
-"""A measure (throughput or RTT) follows the window if it changes by at least this share of the window's
-change, in logarithms. The shares of throughput and RTT add up to one, except for noise and changes of the
-path."""
+"""Least share of the window's change, in logarithms, by which a measure (throughput or RTT) changes if it
+follows the window.
+
+The shares of throughput and RTT add up to one, except for noise and changes of the path.
+"""
 STAYS: Final = 0.35
-"""A measure stays if it changes by at most this share of the window's change, up or down."""
+"""Largest share of the window's change, up or down, by which a measure changes if it stays."""
 DOUBT_S: Final = 0.001
-"""RTT above the least RTT, in seconds, at which the policy begins to give up some of its window."""
+"""RTT minus the least RTT, in seconds, at which the policy begins to give up some of its window."""
 LOW_SHARE: Final = 0.85
-"""Below this share of the largest throughput, other flows seem to be on the path."""
+"""Share of the largest throughput below which other flows seem to be on the path."""
 LONG_SHARE: Final = 0.5
-"""Ratio of the queuing delay to the least RTT above which a queue is long. A pulse of a quarter does not
+"""Ratio of the queuing delay to the least RTT above which a queue is long: a pulse of a quarter does not
 empty it.
 """
 WAIT_RTTS: Final = (10.0, 40.0, 160.0)
 """Three numbers of round trips between two pulses: the first wait, the longest wait if the throughput is low,
-and the longest wait otherwise. The wait doubles after a pulse that finds nothing. If the last pulse got no
-answer, the rate is too unsteady for frequent pulses, so the last number applies.
+and the longest wait otherwise.
+
+The wait doubles after a pulse that finds no change of the path. If the last pulse got no answer, the rate is
+too unsteady for frequent pulses, so the last number applies.
 """
 ANSWERS: Final = 0.5
-"""A pulse is answered if the shares of throughput and RTT add up to one, give or take this much."""
+"""Largest distance from one at which the sum of the shares of throughput and RTT counts as an answer to a
+pulse.
+"""
 WEIGHT: Final = 0.25
-"""Weight of an echo in the means before a pulse."""
+"""Weight of a new echo in the running means of throughput and RTT before a pulse."""
 ECHOES_LEAST: Final = 2.0
-"""Least number of echoes that judge a pulse. A round trip of more intervals gives as many echoes."""
+"""Least number of echoes by which a pulse is judged. If a round trip has more intervals, their
+number counts.
+"""
 LATE_ROUNDS: Final = 4.0
 """Number of round trips after which a pulse ends without an answer."""
 
 
 class Pulses(SlotArrays):
-    """The pulses of flows, and the least RTTs that follow from the pulses. An index is the number of an
-    interval.
-    """
+    """The pulses of flows, and the least RTTs that the pulses show. An index is the number of an interval."""
 
     _mean = column(np.float64, 2, initial=np.nan)
     """Smoothed throughput and RTT of the echoes since the last pulse."""
     _heard_index = column(np.float64, initial=-1.0)
     _least_s = column(np.float64)
-    """Least RTT since a pulse showed that there was no queue; 0 before such a pulse."""
+    """Least RTT in seconds since a pulse showed that there was no queue; 0 before such a pulse."""
     _round = column(np.float64, initial=1.0)
-    """Intervals of a round trip."""
+    """Number of intervals of a round trip."""
     _wait_rtts = column(np.float64, initial=WAIT_RTTS[0])
     _unanswered = column(np.bool_)
     """Whether the last pulse got no answer."""
     _since_index = column(np.float64, initial=-1.0)
-    """End of the last pulse, or the flow's first interval; -1 before that."""
+    """Index of the last pulse's end, or of the flow's first interval; -1 before that."""
     _shows_index = column(np.float64)
-    """First interval whose packets show the pulse; 0 outside of one."""
+    """Index of the first interval whose packets show the pulse; 0 while no pulse runs."""
     _before = column(np.float64, 3)
     """Throughput, RTT and window before the pulse."""
     _within = column(np.float64, 3)
     """Sums over the echoes that show the pulse: throughput, RTT, and their number."""
     _change = column(np.float64)
-    """Window of the pulse over the one before it."""
+    """Window in the pulse over the window before it."""
 
     def hear(self, slots: Slots, interval: Interval) -> Floats:
-        """Process the last echoes. An echo that was processed before is skipped.
+        """Process the latest echoes. An echo that was processed before is skipped.
 
         Returns:
             The path's throughput in packets a second, shape (n,). It is NaN unless a pulse has just shown it.
@@ -115,18 +123,17 @@ class Pulses(SlotArrays):
         return path_pps
 
     def least_s(self, slots: Slots, interval: Interval) -> Floats:
-        """Return the least RTT of each flow in seconds, from its measurements and its last pulse, shape
-        (n,).
-        """
+        """Return the least RTT of each flow in seconds, by its measurements and its pulses, shape (n,)."""
         return np.maximum(interval.rtt_min_s, self._least_s[slots])
 
     def step(self, slots: Slots, interval: Interval, may: Bools, low: Bools, window_pkts: Floats) -> Floats:
-        """End the pulses without an answer, and begin new pulses.
+        """End the pulses that got no answer, and begin new pulses.
 
         Args:
             slots: shape (n,).
-            interval: the last interval, with the least RTTs of `least_s`.
-            may: True where the flow fills its window, and none of its siblings is on the path, shape (n,).
+            interval: the latest interval, with the least RTTs of `least_s`.
+            may: True where a pulse may run: the flow fills its window, and no other LTP flow shares its path,
+                shape (n,).
             low: True where the throughput is low beside the largest one, shape (n,).
             window_pkts: the windows that the policy wants, shape (n,).
 

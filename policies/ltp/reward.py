@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's reward (§5, Eq. 9 to 15): a part for keeping the network's state knowable, and a part for
+"""LTP's reward (LTP, Section 5, Eq. 9 to 15): a part for keeping the network's state knowable, and a part for
 performance.
 """
 
@@ -14,19 +14,21 @@ from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.ltp.particles import Ranges
 
 LEAST_RATE: Final = 0.05
-"""Least rate in ratios of quantiles, because the other flows' rate may be 0."""
+"""Least rate in ratios of quantiles. Without it a ratio would be infinite where the other flows' rate may be
+0.
+"""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of the reward's terms, from Table 4 except for `offset`.
+    """Weights of the reward's terms, from LTP, Table 4, except for `offset`.
 
     Attributes:
-        delay: β_q, for each second of width.
-        rate: β_x, for each factor e of width.
-        others: β_xo, for each factor e of width.
-        offset: β_r. It makes the probe reward about zero on average (§5), as measured on a policy half way
-            through training.
+        delay: β_q, for each second of the delay's range.
+        rate: β_x, for each factor e between the ends of the rate's range.
+        others: β_xo, for each factor e between the ends of the others' range.
+        offset: β_r. With it the probe reward is about zero on average (LTP, Section 5), as measured on a
+            policy half way through training.
         loss: ζ.
         fairness: β_fair.
         tolerance: β_lat.
@@ -52,8 +54,9 @@ def log_rates(ranges: Ranges) -> Floats:
 
 
 def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
-    """Return the reward for narrow estimates, R_esti (LTP Eq. 9 to 11), shape (n,). Without an estimate it is
-    0.
+    """Return the probe reward R_esti, which pays for narrow estimates (LTP, Eq. 9 to 11), shape (n,).
+
+    Without an estimate it is 0.
     """
     delay_s = ranges.delay_s.astype(np.float64)
     rate, others = np.diff(log_rates(ranges), axis=2)[..., 0]
@@ -65,9 +68,10 @@ def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
 def performance_reward(
     throughput: Floats, loss: Floats, delay_ratio: Floats, unfairness: Floats, weights: Weights
 ) -> Floats:
-    """Return the reward for performance, R_perf (LTP Eq. 12 and 13). All arrays have the same shape.
+    """Return the reward for performance, R_perf (LTP, Eq. 12 and 13). All arrays have the same shape.
 
-    Eq. 12 adds β_fair R_fair, but R_fair grows with unfairness (Eq. 14). So this function subtracts it.
+    Eq. 12 adds β_fair R_fair, but R_fair grows with unfairness (LTP, Eq. 14). So this function subtracts the
+    term.
 
     Args:
         throughput: throughput over its maximum, thr_max.
@@ -81,7 +85,7 @@ def performance_reward(
 
 
 def unfairness(throughput_pps: Floats, present: Bools) -> Floats:
-    """Return the unfairness on each link (LTP Eq. 14), shape (E,).
+    """Return the unfairness on each link (LTP, Eq. 14), shape (E,).
 
     Both arguments, the flows' average throughputs and their presence, have the shape (F, E).
     """

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's observations and its action: five normalised signals of an echo (§4, §5), and the window (Eq. 8).
+"""LTP's observations and its action: five normalised signals of an echo (LTP, Sections 4 and 5), and the
+window (LTP, Eq. 8).
 
 The signals describe the packets that were *sent* in an interval, so they line up with the events at the
-bottleneck. None of them shows a rate or a base RTT. So a flow sees the same on two links that call for the
-same action.
+bottleneck. None of them shows a rate or a base RTT. So a flow sees the same signals on two links that call
+for the same action.
 """
 
 from __future__ import annotations
@@ -20,40 +21,46 @@ from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
 from ltp_switcher.slots import SlotArrays, column
 
 INTERVAL_S: Final = 0.030
-"""Control interval in seconds (LTP Table 4)."""
+"""Control interval in seconds (LTP, Table 4)."""
 ALPHA: Final = 0.025
-"""α, the largest relative change of the window in an interval (Eq. 8). The value and the rule
-are Astraea's.
+"""α, the largest relative change of the window in an interval (LTP, Eq. 8). Value and rule are
+from Astraea.
 """
 SWIFT_RTT_S: Final = 0.1
 """RTT in seconds beyond which α shrinks, so that the window changes by at most 9 % in a round trip. The echo
-of an action comes one RTT later. The more actions lie in between, the wider the window swings."""
+of an action comes one RTT later, and the more actions are taken meanwhile, the wider the window swings.
+"""
 NEW_FLOW_PKTS: Final = 64.0
 """Largest first window, in packets, with which a flow begins in slow start. A new flow has 10 packets (RFC
-6928), and several times as many by its first interval, because the kernel has already begun. If a queue
-stands already, slow start ends at once."""
+6928). By its first interval it has several times as many, because the kernel has already begun. If a queue
+stands already, slow start ends at once.
+"""
 MANY_SHARE: Final = 0.05
-"""Share of lost packets at which slow start and pulses end. Random loss is well below it."""
+"""Share of lost packets in an interval at which slow start and pulses end. Random loss is well below it."""
 MANY_PKTS: Final = 3.0
 """Number of lost packets in an interval below which the share of lost packets is ignored."""
 LOSS_LIMIT: Final = 0.02
-"""Loss over about half a second above which the window shrinks whatever the policy says. The signals show
-only changes of the loss (ΔL), so the policy would never notice a constant loss."""
+"""Share of lost packets over about half a second above which the window shrinks, whatever the policy says.
+The signals show only changes of the loss (ΔL), so the policy would never notice a constant loss.
+"""
 LOSS_MEMORY: Final = 1 / 16
 """Weight of one interval in the averaged loss that `LOSS_LIMIT` bounds."""
 SLOW_START_GROWTH: Final = 1.5
 """Growth factor of the window in a round trip of slow start. The flow hears of a queue an RTT and half an
-interval late. Doubling would meanwhile fill another buffer of one BDP and lose hundreds of packets."""
+interval late. If the window doubled, it would meanwhile fill another buffer of one BDP and lose hundreds of
+packets.
+"""
 CROWDED_INTERVALS: Final = 10
-"""Number of intervals in which rates settle after another flow has joined."""
+"""Number of intervals after another flow has joined in which rates are still settling."""
 SMOOTHING: Final = 0.25
-"""Weight of an echo in the smoothed throughput, whose maximum is kept. Single echoes are too noisy for a
-maximum."""
+"""Weight of a new echo in the smoothed throughput, whose maximum is kept. Single echoes are too noisy for a
+maximum.
+"""
 
 
 @dataclass(frozen=True)
 class PathSignals:
-    """The five signals of n flows, shape (n,) each (LTP §4, observation step)."""
+    """The five signals of n flows, shape (n,) each (LTP, Section 4, observation step)."""
 
     rtt_change_s: Floats
     """Change of the RTT between the last two echoes (ΔRTT)."""
@@ -77,8 +84,9 @@ class PathSignals:
 
 
 def path_signals(last: Echo, before: Echo, rtt_min_s: Floats, throughput_max_pps: Floats) -> PathSignals:
-    """Compute the signals from two echoes, arrays of shape (n,). Where an echo is missing, the changes are
-    neutral.
+    """Compute the signals of n flows from two echoes, whose arrays have shape (n,).
+
+    Where an echo is missing, the signals that are changes say that nothing has changed.
     """
     signals = [
         last.rtt_s - before.rtt_s,
@@ -98,25 +106,26 @@ def path_signals(last: Echo, before: Echo, rtt_min_s: Floats, throughput_max_pps
 
 
 _UNCHANGED: Final = (0.0, 1.0, 1.0, 1.0, 0.0)
-"""`PathSignals` without an echo, whose fields are NaN."""
+"""Values that replace NaN in the fields of `PathSignals`, where an echo is missing."""
 
 
 class LargestThroughput(SlotArrays):
     """The largest smoothed throughput (thr_max) of flows in numbered slots.
 
-    Before the first echo it is 0, and the smoothed throughput NaN.
+    Before a flow's first echo its largest throughput is 0, and its smoothed throughput NaN.
     """
 
     _smooth_pps = column(np.float64, initial=np.nan)
     _largest_pps = column(np.float64)
     _heard_index = column(np.float64, initial=-1.0)
     _siblings = column(np.float64, initial=1.0)
-    """Flows that share the flow's path, itself among them."""
+    """Number of flows that share the flow's path, the flow included."""
     _from_index = column(np.float64)
-    """Echoes of earlier intervals count for no maximum."""
+    """Number of the first interval whose echo may become the maximum."""
 
     def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
-        """Note how many flows share the path in this interval, shape (n,).
+        """Set how many flows share each flow's path in the interval of this index, the flow included, shape
+        (n,).
 
         If the number has grown, a flow's largest throughput is scaled down. Otherwise all flows would seem to
         have lost throughput, and would push further into the queue.
@@ -129,8 +138,9 @@ class LargestThroughput(SlotArrays):
         self._siblings[slots] = siblings
 
     def update(self, slots: Slots, echo: Echo) -> Floats:
-        """Process the last echoes, each only once; return the largest throughput, packets a second, shape
-        (n,).
+        """Process the latest echoes, each only once, and return the largest throughput.
+
+        Its unit is packets a second, and its shape (n,).
         """
         fresh = echo.index > self._heard_index[slots]
         self._heard_index[slots] = np.maximum(self._heard_index[slots], echo.index)
@@ -149,7 +159,9 @@ class LargestThroughput(SlotArrays):
         return largest_pps
 
     def lower(self, slots: Slots, path_pps: Floats) -> None:
-        """Lower the largest throughput to the path's throughput, shape (n,), where this is not NaN."""
+        """Lower the largest throughput to the path's throughput, in packets a second, shape (n,). NaN changes
+        nothing.
+        """
         self._largest_pps[slots] = np.fmin(self._largest_pps[slots], path_pps)
 
     def pps(self, slots: Slots) -> Floats:
@@ -157,16 +169,16 @@ class LargestThroughput(SlotArrays):
         return self._largest_pps[slots]
 
     def shared(self, slots: Slots) -> Bools:
-        """Return whether other flows of the arm share each flow's path, shape (n,)."""
+        """Return whether other flows of LTP share each flow's path, shape (n,)."""
         several: Bools = self._siblings[slots] > 1.0
         return several
 
 
 class WindowSignals(SlotArrays):
-    """The window by LTP's Eq. 8, and slow start before that. A subclass adds the observations.
+    """The window by LTP, Eq. 8, and slow start before that. A subclass adds the observations.
 
-    The window is kept here with its fraction of a packet. If the kernel's window is much smaller (after a
-    time-out, or because it was clamped), the kernel's window counts.
+    The window is kept here with its fraction of a packet. The kernel's window may be much smaller, after a
+    time-out or because it was clamped. Then the kernel's window counts.
     """
 
     observation_size: int
@@ -177,7 +189,9 @@ class WindowSignals(SlotArrays):
     _window_pkts = column(np.float64)
     _starting = column(np.bool_)
     _excess_pkts = column(np.float64)
-    """Mean loss beyond `LOSS_LIMIT` of an interval's packets; below 0 where fewer are lost."""
+    """Mean number of packets that an interval loses beyond the share `LOSS_LIMIT`; negative where fewer are
+    lost.
+    """
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
         """See `Signals`."""
@@ -186,11 +200,13 @@ class WindowSignals(SlotArrays):
         self._starting[slots] = window_pkts <= NEW_FLOW_PKTS
 
     def displace(self, slots: Slots, window_pkts: Floats) -> None:
-        """Set the windows of flows without a reset of their state, as a disturbance in training."""
+        """Set the windows of flows in packets, shape (n,), without a reset of the flows' state."""
         self._window_pkts[slots] = window_pkts
 
     def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
-        """Note how many flows share each flow's path, itself included, shape (n,)."""
+        """Set how many flows share each flow's path, the flow included, shape (n,). The base class ignores
+        it.
+        """
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
@@ -245,10 +261,10 @@ def loses_in_numbers(interval: Interval) -> Bools:
 
 
 class LtpSignals(WindowSignals):
-    """The five signals, scaled for the network's input (the paper leaves the scaling open).
+    """LTP's five signals, scaled for the network's input. The paper leaves the scaling open.
 
     Changes and delays range from a millisecond to a second, and small values matter most. So the network gets
-    logarithms.
+    their logarithms.
     """
 
     observation_size = 5

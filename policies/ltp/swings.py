@@ -17,18 +17,22 @@ from ltp_switcher.policies.ltp.reward import Weights, probe_reward
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 
 SWINGS: Final = (0.0, 0.025, 0.10, 0.25)
-"""Relative swings of the rate from one interval to the next. LTP's Eq. 8 allows 2.5 %."""
+"""Relative swings of the rate from one interval to the next. LTP, Eq. 8, allows 2.5 %."""
 REPEATS: Final = 32
 """Number of flows for each swing. Their particles use independent random numbers."""
 INTERVALS: Final = 60
 RATE_PPS: Final = 500.0
-"""Rate of the flow without its swing, and of all other flows together: half of the link's rate each."""
+"""Rate of the flow without its swing, in packets a second. All other flows together have the same rate, and
+the two rates fill the link.
+"""
 RTT_S: Final = 0.050
 RTT_MIN_S: Final = 0.020
 
 
 def judge(estimator: Estimator, interval_s: float) -> dict[str, float]:
-    """Return the mean R_esti over the flows after two seconds of swinging, by swing."""
+    """Return the mean probe reward (R_esti) over the flows after two seconds of swinging, by size of the
+    swing.
+    """
     slots = np.arange(len(SWINGS) * REPEATS)
     estimator.reset(slots)
     swings = np.repeat(SWINGS, REPEATS)

@@ -26,51 +26,56 @@ from ltp_switcher.policies.simulator.simulator import Roster, SimulatedInterval,
 from ltp_switcher.policies.simulator.tasks import Actions, SignalsTask, episode_seed
 
 REGIONS: Final[Mapping[str, Region]] = {"small": LTP_SMALL, "medium": LTP_MEDIUM, "large": LTP_LARGE}
-"""Links on which LTP is trained and compared, by the names of Table 3."""
+"""Links on which LTP is trained and compared, by the region names of LTP, Table 3."""
 ROSTER: Final = Roster(window=3, cubic=2)
 FLOWS: Final = (1, 4)
-"""Range of the number of flows on a link. The paper has 2 to 10. Most of its figures are about one flow, and
-ten cost too much."""
+"""Range of the number of flows on a link. The paper has 2 to 10, but most of its figures are about one flow.
+To simulate ten flows would cost too much.
+"""
 FAIRNESS_WINDOW_S: Final = 1.0
-"""Time over which avg_thr of Eq. 14 is averaged, exponentially weighted; the paper leaves it open."""
+"""Time constant, in seconds, of the exponential average avg_thr in LTP, Eq. 14. The paper leaves it open."""
 DISPLACED_EVERY_S: Final = 4.0
 """Mean time in training, in seconds, after which a flow beside Cubic gets a random window. Otherwise a flow
 that has given way would stay at the smallest window for the rest of the episode. At that window no action has
 an effect, and nothing is learned.
 """
 DISPLACED_BY: Final = (-2.5, 0.5)
-"""Range of the logarithm of the random window over the fair window."""
+"""Range of the logarithm of a ratio: the random window over the flow's fair window."""
 TRUTHS: Final = 9
-"""Number of the true values that no flow can know. They follow the signals. The critics see all of them, and
-the Oracle sees the first `ORACLE` of them.
+"""Number of the true values that no flow can know. They follow the signals in an observation. The critics see
+all of them. The policy of Oracle, a variant of LTP, sees the first `ORACLE` of them.
 
 The order is: utilisation of the link, queuing delay, RTT over base RTT, base RTT, window over the fair share
 of the bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is present.
 """
 ORACLE: Final = 2
-"""Number of the truths that the Oracle's policy sees (§2.2)."""
+"""Number of the true values that Oracle's policy sees (LTP, Section 2.2)."""
 RANGES: Final = 6
-"""Number of values of the probe reward's ranges. They follow the truths, and only critics see them.
+"""Number of values that give the estimation's ranges, on which the probe reward depends. They follow the true
+values, and only critics see them.
 
-Critics have no memory, so without these values they would not know the state of the estimation."""
+Critics have no memory, so without these values they would not know the state of the estimation.
+"""
 
 
 def critics_see(signals: WindowSignals, *, probe: bool) -> int:
-    """Return the number of values that the critics of a policy with these signals see."""
+    """Return the number of values that the critics see in training a policy with these signals."""
     return signals.observation_size + TRUTHS + RANGES * probe
 
 
 class LtpTask(SignalsTask):
     """LTP's learning problem: the paper's reward for agents beside Cubic and each other.
 
-    thr_max of Eq. 12 is the throughput that a flow could have: the rest that all other flows leave, but at
-    least the fair share. Throughput beyond it does not count. If thr_max were the capacity, giving way to
-    Cubic would pay better than competing, and taking from other flows nearly as well as being fair.
+    thr_max of LTP, Eq. 12, is the throughput that a flow could have: the rest that all other flows leave, but
+    at least the fair share. Throughput beyond thr_max does not count. If thr_max were the capacity, giving
+    way to Cubic would pay better than competing. Taking from other flows would pay nearly as well as being
+    fair.
 
     Args:
         signals: the policy's observations.
         agents: number of the roster's rows that the policy controls.
-        particles: number of the estimation module's particles; 0 leaves the probe reward out (LTP-no-probe).
+        particles: number of the estimation module's particles; 0 leaves the probe reward out, for the variant
+            LTP-no-probe.
         bounded: see `SignalsTask`.
         weights: weights of the reward.
     """
@@ -143,7 +148,7 @@ class LtpTask(SignalsTask):
         return np.concatenate((observations, self._truth, *known), axis=1), rewards
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """The rewards of an interval (LTP Eq. 15), shape (agents, E)."""
+        """The rewards of an interval (LTP, Eq. 15), shape (agents, E)."""
         n = self.agents
         weight = min(1.0, interval.length_s / FAIRNESS_WINDOW_S)
         self._average_pps += weight * (interval.delivered_pps - self._average_pps)

@@ -20,14 +20,18 @@ from ltp_switcher.policies.training.td3 import Td3, Td3Config
 from ltp_switcher.policies.training.trainer import ActorTrainer
 
 PARTICLES: Final = 100
-"""Number of particles in training. docs/lab-notes/ltp.md shows the effect of fewer than 1000."""
+"""Number of particles in training. docs/lab-notes/ltp.md compares it with 1000, the paper's number."""
 ENVIRONMENTS: Final = 64
 DURATION_S: Final = 12.0
 _AMONG_THEMSELVES: Final[Mapping[str, Any]] = {"flows": (1, 3), "cubic_share": 0.0}
 _BESIDE_CUBIC: Final[Mapping[str, Any]] = {"flows": (2, 3), "cubic_share": 1.0, "loss": (0.0, 0.0)}
-"""Half of the links each. Under random loss Cubic leaves its share to whoever takes it, and a policy that
-knows only such Cubic flows gives way to all others. On half of the latter all flows start together: a policy
-that knows only itself as the first learns to hold half of what it once had."""
+"""Half of the links have LTP flows alone, and half have Cubic flows, too. Under random loss Cubic leaves its
+share to others, and a policy that knows only such Cubic flows gives way to all others. So links with Cubic
+have no random loss.
+
+On half of the links with Cubic all flows start together. A policy that always starts first learns to hold
+half of the rate that it once had.
+"""
 LAYERS: Final = (
     Layer("dense", 128, "relu"),
     Layer("gru", 128),
@@ -56,7 +60,7 @@ _JUDGED_PATHS: Final = 100
 
 
 class LtpTrainer(ActorTrainer):
-    """See `Trainer`."""
+    """The trainer of LTP and its variants; see `Trainer`."""
 
     judged_seed = 2_000_003
     schedule = Schedule(episodes=100, steps=20, updates=12)
@@ -79,7 +83,7 @@ class LtpTrainer(ActorTrainer):
         return self._environment(ENVIRONMENTS, bounded=True)
 
     def judged(self) -> Environment:
-        """See `Trainer`: windows without the bounds of training."""
+        """See `Trainer`. Here windows are not bounded as in training."""
         return self._environment(_JUDGED_PATHS, bounded=False)
 
     def _environment(self, environments: int, *, bounded: bool) -> Environment:
@@ -108,7 +112,7 @@ class LtpTrainer(ActorTrainer):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Train LTP or a variant as the arguments say; returns the exit status."""
     command = parser("ltp", __doc__)
     command.add_argument("--variant", choices=VARIANTS, default="ltp")
     command.add_argument("--region", choices=REGIONS, default="large")

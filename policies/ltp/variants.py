@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LTP's variants (§2.2, §7.2): inputs of other policies with LTP's action, reward and trainer.
+"""LTP's variants (LTP, Sections 2.2 and 7.2): inputs of other policies with LTP's action, reward and trainer.
 
-Each variant's signals follow Table 1 of the paper. Where the original stacks the last measurements, here the
-recurrent layer remembers them. The unit of rates is 100 Mbit/s of full packets, and the unit of times 100 ms.
+Each variant's signals follow LTP, Table 1. Where the original policy stacks its last measurements, LTP's
+recurrent layer remembers them here. The unit of rates is 100 Mbit/s of full packets, and the unit of times
+100 ms.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ltp_switcher.slots import column
 _PPS: Final = 100e6 / 12_000
 _SECONDS: Final = 0.1
 _LIMIT: Final = 10.0
-"""Bound of observations on either side: ratios of small numbers have none."""
+"""Largest absolute value of an observation. Ratios of small numbers need this bound."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class AuroraSignals(_Baseline):
 
 
 class OrcaSignals(_Baseline):
-    """Throughput, sending rate, loss, in-flight and latency, all as ratios (Abbasloo et al. 2020)."""
+    """Throughput, sending rate, loss, packets in flight and latency, all as ratios (Abbasloo et al. 2020)."""
 
     observation_size = 5
 
@@ -106,7 +107,9 @@ class OrcaSignals(_Baseline):
 
 
 class AstraeaSignals(OrcaSignals):
-    """Orca's ratios with the largest throughput and the smallest RTT as they are (Liao et al. 2024)."""
+    """Orca's ratios, and the largest throughput and the smallest RTT, which are not normalised (Liao et al.
+    2024).
+    """
 
     observation_size = 7
 
@@ -119,8 +122,8 @@ class AstraeaSignals(OrcaSignals):
 
 
 class SageSignals(_Baseline):
-    """Mean, least and largest value of six measurements over three windows, and Astraea's seven features (Yen
-    et al. 2023).
+    """Mean, least and largest value of six measurements over three windows of time, and Astraea's seven
+    features (Yen et al. 2023).
 
     Sage has 69 features. Its windows have 10, 200 and 1000 samples; here they have 0.12, 0.5 and 2 s.
     """
@@ -166,12 +169,12 @@ class SageSignals(_Baseline):
 
 @dataclass(frozen=True)
 class Variant:
-    """A policy to train.
+    """A variant of LTP to train.
 
     Attributes:
         signals: function that makes the policy's observations.
-        probe: whether the probe reward counts. It does for all policies except LTP-no-probe: §2.2 and §7.2
-            compare inputs "using the same reward function".
+        probe: whether the probe reward counts. It counts for all policies except LTP-no-probe, because LTP,
+            Sections 2.2 and 7.2, compare inputs under "the same reward function".
         truths: number of true values that the policy sees, too.
     """
 

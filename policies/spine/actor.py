@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's watcher and policy generator at run time, in numpy, for all flows of an interval (Spine §3.4)."""
+"""Spine's watcher and policy generator at run time, in numpy, for all flows of an interval (Spine, Section
+3.4).
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from ltp_switcher.policies.runtime.inference import Layer, Network
 
 
 def layers(parameters: int) -> dict[str, tuple[Layer, ...]]:
-    """Return the model of §6 for `parameters` outputs: LSTMs of 64 and 128 units, an MLP of one layer, and
-    tanh.
+    """Return the layers of one network with `parameters` outputs (Spine, Section 6).
 
-    The paper does not give the MLP's width.
+    They are LSTMs of 64 and 128 units, an MLP of one layer, and tanh. The paper does not give the MLP's
+    width.
     """
     return {
         "watcher": (Layer("lstm", 64),),
@@ -31,11 +33,11 @@ _PARTS: Final = ("watcher", "trigger", "generator")
 
 class HierarchicalNetwork:
     """Two networks: the watcher runs for all flows, and the policy generator for the flows that the watcher
-    triggers (Eq. 6 to 8).
+    triggers (Spine, Eq. 6 to 8).
 
-    The last inputs are the sub-policy in force, within ±1. Outputs are the sub-policy from now on, and +1 if
-    the watcher triggered, or -1 if not. A flow's first step always triggers, because there is no sub-policy
-    yet.
+    The last inputs are the sub-policy in force: the parameters that a flow has now, within ±1. Outputs are
+    the sub-policy from now on, and +1 if the watcher triggered, or -1 if not. A flow's first step always
+    triggers, because there is no sub-policy yet.
 
     Args:
         networks: "watcher", "trigger" and "generator", as `layers` describes them.
@@ -62,11 +64,11 @@ class HierarchicalNetwork:
             raise ArtifactError(f"Spine's weights: trigger and generator do not take a report of {report}")
 
     def initial_state(self, n: int) -> Array:
-        """Return the state of n flows before their first step."""
+        """Return the state of n flows before their first step, shape (n, state_size)."""
         return np.zeros((n, self.state_size), np.float32)
 
     def step(self, state: Array, inputs: Array) -> tuple[Array, Array]:
-        """Advance n flows by one interval; shapes as of `Network.step`."""
+        """Advance n flows by one interval. The shapes are those of `Network.step`."""
         ends = (self._watcher.state_size, self.state_size - 1)
         after = state.copy()
         # The last column: intervals since the last trigger, 0 before the first.

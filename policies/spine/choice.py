@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The score, beside the reward, that chooses an episode's weights. Its links differ from `evaluate`'s."""
+"""The score that chooses, together with the reward, the episode whose weights are kept. `evaluate` uses other
+links.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ltp_switcher.policies.spine import INTERVAL_S
 from ltp_switcher.policies.spine.play import constant, play, square_wave
 
 Arms = Callable[[float], Arm]
-"""A function that makes the arm for a monitor interval in seconds."""
+"""A function that makes the arm, given a monitor interval in seconds."""
 
 DURATION_S: Final = 26.0
 """Length of the runs on links whose rate changes, in seconds."""
@@ -24,27 +26,33 @@ TICK_S: Final = 0.002
 REPEATS: Final = 3
 """Number of runs of each link."""
 BESIDE_CUBIC: Final = np.array(((50.0, 25.0), (150.0, 40.0), (100.0, 75.0), (60.0, 100.0), (100.0, 140.0))).T
-"""Rate (Mbit/s) and RTT (ms) of the links beside Cubic."""
+"""Rates (Mbit/s) and RTTs (ms) of the links beside Cubic."""
 CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
-"""Rate (Mbit/s) and RTT (ms) of the links whose rate halves and doubles every 8 s."""
+"""Rates (Mbit/s) and RTTs (ms) of the links whose rate halves and doubles every 8 s."""
 STEADY_AT_S: Final = (0.020, INTERVAL_S, 0.300)
-"""Monitor intervals in seconds at which the utilisation of the links of `CHANGING` should be equal."""
+"""Monitor intervals in seconds. On the links of `CHANGING` the utilisation should be equal at all of them."""
 UNFRIENDLY: Final = 0.5
-"""Weight of a factor e between the throughputs of Spine and Cubic, on the link where the factor is
-largest."""
+"""Score that is lost for each factor e between the throughputs of Spine and Cubic, on the link where the
+factor is largest.
+"""
 UNSTEADY: Final = 5.0
-"""Weight of a difference in utilisation: the allowed three points count as a third of an e-fold."""
+"""Score that is lost for a difference of 1 between utilisations. The allowed difference of 0.03 costs as much
+as a third of a factor e in `UNFRIENDLY`.
+"""
 SELDOM_S: Final = 1.5
-"""Time in seconds between two runs of the policy generator on a link of `CHANGING`. A time of this length or
-more is good. §7.5.1 has 1.2 s.
+"""Time in seconds between two runs of the policy generator on a link of `CHANGING`, from which on no score is
+lost. Spine, Section 7.5.1, has 1.2 s.
 """
 HASTY: Final = 0.5
-"""Weight of each factor e below `SELDOM_S`. Until the trigger settles, it fires at every other interval."""
+"""Score that is lost for each factor e by which this time is below `SELDOM_S`. Until the trigger settles, it
+fires at every other interval.
+"""
 
 
 def friendliness(arms: Arms) -> float:
-    """Score how near Spine's throughput is to Cubic's on the worst link. The score is 0 if they are equal,
-    and negative otherwise.
+    """Score how near Spine's throughput is to the throughput of a Cubic flow beside it, on the worst link.
+
+    The score is 0 if they are equal, and negative otherwise.
     """
     rate_mbps, rtt_ms = BESIDE_CUBIC.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)
@@ -59,7 +67,9 @@ def friendliness(arms: Arms) -> float:
 
 def steadiness(arms: Arms) -> float:
     """Score how equal the utilisation of changing links is at all monitor intervals, and how seldom the
-    generator runs. The best score is 0; others are negative.
+    policy generator runs.
+
+    The best score is 0; others are negative.
     """
     rate_mbps, rtt_ms = CHANGING.repeat(REPEATS, axis=1)
     here = np.ones(rtt_ms.size, np.bool_)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge Spine and Spine-Cubic in the simulator: python -m ltp_switcher.policies.spine.evaluate [--json].
 
-All links of a monitor interval run side by side, with several seeds of each kind. The square wave is §2.2's
-link with the values of §7.1 (30 ms, 750 KB). Its rate changes every 10 s between 100 and 50 Mbit/s; the paper
-gives no rates.
+All links of a monitor interval run side by side, with several seeds of each kind. One kind is the square wave
+of Spine, Section 2.2, with the values of Section 7.1 (30 ms, 750 KB). Its rate changes every 10 s between 100
+and 50 Mbit/s; the paper gives no rates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BUFFER_PKTS: Final = 750e3 / PACKET_BYTES
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of link, and whether a Cubic flow sends beside the judged flow."""
+    """A kind of link. It also says whether a Cubic flow sends beside the judged flow."""
 
     name: str
     rtt_ms: float = 30.0
@@ -60,17 +60,21 @@ class LinkSummary:
     """Measures of a kind of link after the warm-up, as means over the seeds."""
 
     utilisation: float
-    """Share of the link that the judged flow used."""
+    """Share of the link's capacity that the judged flow used."""
     rtt_ms: float
     loss: float
     ratio_to_cubic: float | None
-    """Ratio of the flow's throughput to the Cubic flow's beside it."""
+    """Throughput of the judged flow over the throughput of the Cubic flow beside it, if there is one."""
     generator_every_s: float | None
-    """Mean time between two runs of the policy generator, in seconds; None if there is no generator."""
+    """Mean time between two runs of the policy generator, in seconds; None if there is no
+    policy generator.
+    """
 
 
 def links() -> Paths:
-    """Make `SEEDS` links of each kind. All but the square wave have 100 Mbit/s and one BDP of buffer."""
+    """Make `SEEDS` links of each kind. Except for the square wave, a link has 100 Mbit/s and a buffer of one
+    BDP.
+    """
     kinds = [kind for kind in KINDS for _ in range(SEEDS)]
     changing = np.array([kind.changing for kind in kinds])
     paths = constant(np.full(len(kinds), 100.0), np.array([kind.rtt_ms for kind in kinds]))
@@ -87,7 +91,7 @@ def links() -> Paths:
 
 
 def summaries_of(arm: Arm | None, law: Law, interval_s: float) -> dict[str, LinkSummary]:
-    """Run all links and return a summary of each kind. Without an arm, the first flow is Cubic, and `law`
+    """Run all links and return a summary of each kind. Without an arm, the judged flow is Cubic, and `law`
     must be `Law.CUBIC`.
     """
     paths = links()
@@ -131,7 +135,7 @@ def judge(spine: Variant, spine_cubic: Variant) -> dict[str, dict[str, LinkSumma
 
 @program("evaluate")
 def main(arguments: Sequence[str] | None) -> int:
-    """Print the table or JSON."""
+    """Print the figures as a table or as JSON; returns the exit status."""
     spine, spine_cubic = ARM.variants
     parser = argparse.ArgumentParser(
         prog="python -m ltp_switcher.policies.spine.evaluate",

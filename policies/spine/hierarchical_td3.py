@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's two-level recurrent actor, and its training (Spine §3.4, §5). `spine.actor` runs the actor."""
+"""Spine's two-level recurrent actor, and its training (Spine, Sections 3.4 and 5). `spine.actor` runs the
+trained actor.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +18,27 @@ from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, Sta
 from ltp_switcher.policies.training.td3 import Array, Batch, Td3, Td3Config
 
 FIRST_LOGIT: Final = -2.0
-"""Initial logit of the trigger. With it, the trigger fires in one interval of eight, so that the long-term
-effects of a sub-policy show.
+"""Initial logit of the trigger's probability. With this value the trigger fires in one interval of eight, so
+that the long-term effects of a sub-policy show.
 """
 NOISE_OF_FLOWS: Final = np.array([0.0, 0.5, 1.0, 1.0], np.float32)[:, None]
-"""Factors of the exploration noise, which the flows take in turn."""
+"""Factors of the exploration noise. The flows are given the factors in turn."""
 DRAWN_AT_LEAST: Final = 0.02
-"""Least probability of either outcome of the trigger in training, because an untried outcome is never
-learned."""
+"""Least probability of either outcome of the trigger, to fire or not, in training. An outcome that is never
+tried is never learned.
+"""
 
 
 class HierarchicalActor(SequenceNetwork):
     """A watcher that sees every interval, and a policy generator that runs when the watcher triggers it.
 
-    The last `action_size` inputs are the sub-policy in force, within ±1. Outputs have `action_size` + 1
-    columns. The first are the sub-policy from now on, which stays the same without a trigger (Eq. 8). The
-    last is +1 if the watcher triggered, else -1.
+    The last `action_size` inputs are the sub-policy in force (the parameters that a flow has now), within ±1.
+    Outputs have `action_size` + 1 columns. The first are the sub-policy from now on, which stays the same
+    without a trigger (Spine, Eq. 8). The last is +1 if the watcher triggered, else -1.
 
-    In training mode the trigger is drawn (Eq. 9), and later intervals pass their gradients to its
-    probability. Eq. 7 compares z' with 0, while Eq. 9 uses z' as a probability. Here z' is the logit of the
-    probability.
+    In training mode the trigger is drawn at random (Spine, Eq. 9), and later intervals pass their gradients
+    to its probability. Spine, Eq. 7, compares the watcher's output z' with 0, while Eq. 9 uses z' as a
+    probability. Here z' is the logit of the probability.
     """
 
     def __init__(self, observation_size: int, action_size: int, layers: dict[str, tuple[Layer, ...]]) -> None:
@@ -52,17 +55,18 @@ class HierarchicalActor(SequenceNetwork):
         self.state_size = sum(self._sizes)
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See the base class."""
+        """See `SequenceNetwork`."""
         fresh, _, drawn, state = self.considered(inputs, state)
         held = inputs[..., -self.action_size :]
         return torch.cat((torch.lerp(held, fresh, drawn), 2.0 * drawn - 1.0), dim=2), state
 
     def considered(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Run over sequences as `forward` does.
+        """Run over sequences as `forward` does, and also return the outputs that `forward` leaves out.
 
         Returns:
             The generator's output at each step, triggered or not, shape (batch, steps, action_size); the
-            probability of the trigger and the trigger itself, 0 or 1, shape (batch, steps, 1); the state.
+            probability of the trigger and the trigger itself, 0 or 1, shape (batch, steps, 1) each; and the
+            state.
         """
         watcher, generator, started = state.split(self._sizes, dim=1)
         nothing = state[:, :0]
@@ -82,7 +86,9 @@ class HierarchicalActor(SequenceNetwork):
         return fresh, probability, drawn, torch.cat((watcher, generator, started), dim=1)
 
     def networks(self) -> dict[str, tuple[tuple[Layer, ...], dict[str, NDArray[np.generic]]]]:
-        """Layers and weights by name, in the form that `spine.actor.HierarchicalNetwork` takes."""
+        """Layers and weights of each network by the network's name, in the form that
+        `spine.actor.HierarchicalNetwork` takes.
+        """
         parts = {"watcher": self.watcher, "trigger": self.trigger, "generator": self.generator}
         return {name: (part.layers, part.arrays()) for name, part in parts.items()}
 
@@ -97,8 +103,8 @@ class HierarchicalActor(SequenceNetwork):
 class PitStopCritic(Critic):
     """A critic whose Q is the value of a sub-policy from now on, minus the cost of a trigger.
 
-    The future depends on the sub-policy alone, not on the trigger. So the cost, which is relatively small, is
-    subtracted and need not be learned.
+    The paper calls a trigger a pit stop. The future depends on the sub-policy alone, not on the trigger. So
+    the cost, which is relatively small, is subtracted and need not be learned.
     """
 
     def __init__(
@@ -122,14 +128,16 @@ class PitStopCritic(Critic):
 class HierarchicalTd3(Td3):
     """TD3 for a `HierarchicalActor`.
 
-    The noise of exploration and of target smoothing is on new sub-policies only, because the trigger is
-    random itself. The trigger has two outcomes, so its own gradient is exact: the value of the generator's
-    sub-policy less the value of the sub-policy in force, less the cost. Other arguments are `Td3`'s.
+    Only new sub-policies get the noise of exploration and of target smoothing, because the trigger is random
+    itself. The trigger has two outcomes, so its own gradient is exact: the value of the generator's
+    sub-policy less the value of the sub-policy in force, less the cost. All other arguments are those of
+    `Td3`.
 
     Args:
-        penalty: the cost of a trigger, in reward (α_psp).
+        penalty: the cost of a trigger, in units of the reward (α_psp).
         settle_after: number of gradient steps after which only the trigger and the critics still learn, and
-            new sub-policies are no longer explored. So the trigger meets the generator that it will serve.
+            new sub-policies are no longer explored. Then the trigger learns with the generator that it will
+            serve.
     """
 
     def __init__(

@@ -17,8 +17,9 @@ from ltp_switcher.policies.simulator.totals import Totals
 
 DURATION_S: Final = 40.0
 WARM_UP_S: Final = 2.0
-"""Time at the start that is left out of the figures, in seconds. It is slow start, which is the same at every
-monitor interval."""
+"""Time at the start that is left out of the figures, in seconds. In this time flows are in slow start, which
+is the same at every monitor interval.
+"""
 ROSTERS: Final = {
     Law.AIMD: Roster(aimd=1, cubic=1),
     Law.CUBIC: Roster(cubic=2, learned_cubic=1),
@@ -27,7 +28,7 @@ ROSTERS: Final = {
 
 @dataclass(frozen=True)
 class SpineRun:
-    """A run on E links of a judged flow, row 0, and a Cubic flow, row 1.
+    """A run on E links with two flows each: the judged flow is row 0, and a Cubic flow is row 1.
 
     Attributes:
         totals: sums over the run without the warm-up.
@@ -51,7 +52,9 @@ def constant(rate_mbps: Floats, rtt_ms: Floats) -> Paths:
 
 
 def square_wave(paths: Paths, changing: Bools, *, period_s: float, changes: int) -> Paths:
-    """Make links. The links marked by `changing`, shape (E,), halve and double their rate in turn."""
+    """Make links of which some change their rate. The links marked by `changing`, shape (E,), halve and
+    double their rate in turn.
+    """
     numbers = np.arange(changes)[:, None]
     at_s = np.where(changing, period_s * (numbers + 1.0), np.inf)
     rate_mbps = np.where(numbers % 2, 1.0, 0.5) * paths.rate_mbps
@@ -69,9 +72,10 @@ def play(
     duration_s: float = DURATION_S,
     tick_s: float = 0.001,
 ) -> SpineRun:
-    """Run all links at once. A Cubic flow sends on the links marked by `beside_cubic`, shape (E,).
+    """Run all links at once. A Cubic flow sends beside the judged flow on the links marked by `beside_cubic`,
+    shape (E,).
 
-    Without an arm the first flow is Cubic, and `law` must be `Law.CUBIC`.
+    Without an arm the judged flow is Cubic, too, and `law` must be `Law.CUBIC`.
     """
     start_s = np.stack((np.zeros(paths.count), np.where(beside_cubic, 0.0, NEVER)))
     flows = Flows(start_s, np.full(start_s.shape, NEVER), np.full(start_s.shape, np.nan))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's reward (Eq. 1 and 2), computed from the truth about the link instead of the flow's view.
+"""Spine's reward (Spine, Eq. 1 and 2), computed from the truth about the link instead of the flow's view.
 
-Two things differ from the paper; docs/lab-notes/spine.md has the measurements. First, Eq. 1 divides by the
-largest throughput that the flow has seen, which rewards a flow that never tried for more. Here the divisor is
-the flow's fair share of the link. Second, throughput beyond the fair share counts against a flow with
-competitors. Eq. 1 as printed is best for a flow that starves Cubic.
+Two things differ from the paper; docs/lab-notes/spine.md has the measurements. First, Spine, Eq. 1, divides
+by the largest throughput that the flow has seen, which rewards a flow that never tried for more. Here the
+divisor is the flow's fair share of the link. Second, throughput beyond the fair share counts against a flow
+with competitors. As printed, Eq. 1 is largest for a flow that starves Cubic.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.policies.simulator.simulator import SimulatedInterval
 
 LOSS_WEIGHT: Final = 5.0
-"""Weight of loss, ζ, which the paper leaves out."""
+"""Weight ζ of loss. The paper does not give its value."""
 DELAY_TOLERANCE: Final = 1.25
-"""Tolerance of delay, β of Eq. 2, which the paper leaves out."""
+"""Tolerance β of delay (Spine, Eq. 2). The paper does not give its value."""
 PIT_STOP_PENALTY: Final = 0.03
-"""Penalty of a run of the policy generator, α_psp (Spine Table 6)."""
+"""Penalty α_psp of a run of the policy generator (Spine, Table 6)."""
 
 
 def rewards(
@@ -30,8 +30,8 @@ def rewards(
     """Return the reward of the first `agents` rows for an interval, shape (agents, E).
 
     Args:
-        interval: interval of all flows, (F, E).
-        agents: rows that Spine controls.
+        interval: interval of all flows, whose arrays have the shape (F, E).
+        agents: number of the first rows, which Spine controls.
         triggered: whether the policy generator ran at the beginning of the interval, shape (agents, E).
         penalty: cost of a run of the policy generator, α_psp.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spine's observations, and the parameters that its actions set (Spine §3.2, §3.3, §7.5.2)."""
+"""Spine's observations, and the parameters that its actions set (Spine, Sections 3.2, 3.3 and 7.5.2)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 STATISTICS: Final = 9
-"""Number of statistics that the network sees: the eight of Spine's Table 1, and the interval's length."""
+"""Number of statistics that the network sees: the eight of Spine, Table 1, and the interval's length."""
 TRIGGERED: Final = 0.0
-"""Value of the last action above which the policy generator ran."""
+"""Value of the last action above which the policy generator has run."""
 BURST_S: Final = 0.1
 """Time in seconds over which throughput is averaged before its maximum is taken. Bursts of ACKs in 20 ms
 would exceed the link's rate."""
@@ -29,8 +29,8 @@ _INTERVALS_S: Final = (0.010, 10.0)
 class Scale:
     """The map from an action within ±1 to a parameter: -1 becomes `low`, and 1 becomes `high`.
 
-    Between them equal steps of the action are equal ratios of the parameter or, with `of_rest`, of its
-    difference to 1.
+    In between, equal steps of the action are equal ratios of the parameter. With `of_rest` they are equal
+    ratios of 1 minus the parameter.
     """
 
     low: float
@@ -39,7 +39,7 @@ class Scale:
 
 
 SCALES: Final = {
-    # These lie within the ranges of Eq. 3 and 4.
+    # These lie within the ranges of Spine, Eq. 3 and 4.
     Law.AIMD: (Scale(0.005, 0.5), Scale(0.01, 0.5), Scale(0.02, 2.0), Scale(0.2, 0.99, of_rest=True)),
     # Around Linux's 0.7 and 0.4, within what the executor takes; the paper names none.
     Law.CUBIC: (Scale(0.3, 0.9, of_rest=True), Scale(0.01, 4.0)),
@@ -48,17 +48,18 @@ SCALES: Final = {
 
 
 class SpineSignals(SlotArrays):
-    """Spine's `Signals`: the observations are Table 1's statistics and the sub-policy in force; the actions
-    are a sub-policy and the trigger.
+    """Spine's `Signals`. The observations are the statistics of Spine, Table 1, and the sub-policy in force:
+    the parameters that the flow has now.
 
-    The last action is the trigger. If it is above `TRIGGERED`, the others are a new sub-policy.
+    The actions are a sub-policy and, as the last one, the trigger. If the trigger is above `TRIGGERED`, the
+    other actions are a new sub-policy.
 
     Args:
         law: `Law.AIMD`, or `Law.CUBIC` for Spine-Cubic.
         interval_s: monitor interval, a multiple of 10 ms; Spine works at 20 to 300 ms.
 
     Raises:
-        InvalidValueError: the law takes no sub-policies, or the interval is out of range.
+        InvalidValueError: Spine cannot set the parameters of the law, or the interval is out of range.
     """
 
     _delivered_pps = column(np.float64)

@@ -24,11 +24,12 @@ from ltp_switcher.policies.spine.signals import TRIGGERED, SpineSignals
 
 SETTLED_SHARE: Final = 0.5
 """Share of the flows in training that begin without slow start, like a flow that is switched to Spine later.
-In slow start no sub-policy has an effect, so the first sub-policy would never be learned."""
+In slow start no sub-policy has an effect. So without these flows the first sub-policy would never be learned.
+"""
 
 
 class SpineTask(SignalsTask):
-    """Spine's task, for either law; `penalty` is the cost of a run of the policy generator."""
+    """Spine's learning problem, for either law. `penalty` is the cost of a run of the policy generator."""
 
     def __init__(self, signals: SpineSignals, agents: int, penalty: float = PIT_STOP_PENALTY) -> None:
         super().__init__(signals, agents)
@@ -55,7 +56,7 @@ class SpineTask(SignalsTask):
 
 
 class MixedEpisodes:
-    """Episodes from several environments with equally many slots. The seed chooses the environment.
+    """Episodes from several environments with equally many slots. An episode's seed chooses the environment.
 
     One network serves all monitor intervals, so it is trained at several of them.
     """
@@ -66,7 +67,7 @@ class MixedEpisodes:
         self.slots = environments[0].slots
 
     def reset(self, seed: int) -> Transition:
-        """Start the episode of a seed."""
+        """Start the episode that belongs to a seed."""
         self._playing = self._environments[seed % len(self._environments)]
         return self._playing.reset(seed)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Train Spine, or with --law cubic Spine-Cubic, in the simulator."""
+"""Train Spine in the simulator, or Spine-Cubic with --law cubic."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ REGIONS: Final = {
     Law.AIMD: (replace(SPINE, flows=(1, 1)), *_BESIDE_CUBIC),
     Law.CUBIC: (replace(SPINE, flows=(1, 1), loss=(0.0, 0.0005)), *_BESIDE_CUBIC),
 }
-"""Three regions from Table 3 with a third of the links each. In the first a flow is alone. In the second
-Cubic flows ("a random number") join the flow. In the third a Cubic flow starts together with it, before the
-flow knows its throughput alone.
+"""Three regions from Spine, Table 3, with a third of the links each. In the first a flow is alone. In the
+second Cubic flows ("a random number": Spine, Section 6) join the flow. In the third a Cubic flow starts
+together with Spine's flow, before this flow knows its throughput alone.
 
 Links with Cubic have no random loss. Under random loss Cubic leaves its share to others, and it is not unfair
-to take that share. Spine-Cubic meets little random loss, because Cubic with any constants mistakes it for
-congestion.
+to take that share. Spine-Cubic meets little random loss, because Cubic with any constants mistakes random
+loss for congestion.
 """
 INTERVALS_S: Final = (0.100, 0.200, 0.300)
 ROSTERS: Final = {
@@ -49,8 +49,9 @@ ROSTERS: Final = {
 }
 NAMES: Final = {Law.AIMD: "spine", Law.CUBIC: "spine-cubic"}
 EPISODES: Final = {Law.AIMD: 100, Law.CUBIC: 12}
-"""Number of episodes for each law. The longer Spine-Cubic trains, the more goodput it gives up for less RTT:
-4.6 % after 60 episodes."""
+"""Number of training episodes for each law. The longer Spine-Cubic trains, the more goodput it gives up for
+less RTT: 4.6 % after 60 episodes.
+"""
 ENVIRONMENTS: Final = 48
 DURATION_S: Final = 30.0
 TICK_S: Final = 0.002
@@ -72,11 +73,12 @@ CONFIG: Final = Td3Config(
     critics_first=1_000,
     action_weight=0.05,
 )
-"""Hyperparameters of Table 6, and those that it leaves open. The paper does not explain the table's action
-control coefficient."""
+"""Hyperparameters of Spine, Table 6, and the ones that the table leaves open. The paper does not explain the
+table's action control coefficient.
+"""
 SETTLE_AFTER: Final = 70 * 300
-"""Number of gradient steps after which only the last thirty episodes remain. Before that the trigger fires
-too often for a choice of weights.
+"""Number of gradient steps before the last thirty episodes, in which the generator no longer learns. Before
+that the trigger fires too often for a choice of weights.
 """
 
 
@@ -179,7 +181,7 @@ def _penalty(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train as the arguments say."""
+    """Train Spine or Spine-Cubic as the arguments say; returns the exit status."""
     options = parser("spine", __doc__)
     options.add_argument(
         "--law",
