@@ -19,7 +19,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats
 
 ZETA: Final = 0.9
-"""Exponent ζ of Eq. 9. The paper says only that it lies between 0 and 1; this value is Vivace's."""
+"""Exponent ζ of Jury, Eq. 9. The paper says only that it lies between 0 and 1; this value is Vivace's."""
 BETA_DELAY: Final = 1e-5 * 1e6
 """Weight β1 of the delay (Jury, Table 2), per second. The paper's value fits RTTs in µs. With this weight, 10
 ms of queueing cost as much as a tenth of the link.

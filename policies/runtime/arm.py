@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A learned arm at run time: its network turns signals into parameters for the kernel's executor.
 
-A policy's `Signals` make its observations, and turn its actions into parameters. The simulator and the daemon
-share them, so a network meets the same inputs in training and in service.
+A policy's `Signals` make its observations, and turn its actions into parameters. Simulator and daemon use the
+same `Signals`, so a network meets the same inputs in training and in service.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 PARAMETERS: Final = {Law.WINDOW: 1, Law.AIMD: 4, Law.CUBIC: 2}
-"""Number of parameters of each law."""
+"""Number of parameters of each control law."""
 
 
 class Signals(Protocol):
     """A policy's observations and actions for flows in numbered slots.
 
-    It keeps a state for each slot from interval to interval. `slots` has shape (n,) and distinct members. Row
-    i of every other array belongs to `slots[i]`.
+    The object keeps a state for each slot from interval to interval. `slots` has shape (n,) and distinct
+    members. Row i of every other array belongs to `slots[i]`.
     """
 
     observation_size: int
@@ -33,12 +33,14 @@ class Signals(Protocol):
     interval_s: float
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """Start new flows in these slots with these windows in packets, shape (n,), and forget the slots'
-        past.
+        """Start new flows in these slots, and forget the slots' past. `window_pkts` has their windows in
+        packets, shape (n,).
         """
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
-        """Process an interval, arrays of shape (n,), and return observations, shape (n, observation_size)."""
+        """Process an interval, whose arrays have shape (n,), and return observations, shape (n,
+        observation_size).
+        """
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """Turn actions within ±1, shape (n, action_size), into the law's parameters, shape (n, parameters).
@@ -54,7 +56,7 @@ class Arm(Protocol):
     interval_s: float
 
     def begin(self, slots: Slots, window_pkts: Floats) -> None:
-        """Start new flows under the arm."""
+        """Start new flows in these slots under the arm."""
 
     def decide(self, slots: Slots, interval: Interval) -> Floats:
         """Return the law's parameters for all flows of an interval, shape (n, parameters).
@@ -72,7 +74,9 @@ class SharesWindow(Protocol):
         """Set the windows of flows in packets, shape (n,), without a reset of the flows' state."""
 
     def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
-        """Note how many flows share each flow's path in the interval of this index, shape (n,)."""
+        """Set how many flows share each flow's path in the interval of this index, the flow included, shape
+        (n,).
+        """
 
 
 class DisplacedSignals(Signals, Protocol):
@@ -96,7 +100,7 @@ class Actor(Protocol):
 
 
 class NetworkArm(SlotArrays):
-    """An arm with a deterministic actor. The actor's outputs, within ±1, are the actions."""
+    """An arm whose network decides without chance. The network's outputs, within ±1, are the actions."""
 
     _state = column(np.float32, "_state_size")
 

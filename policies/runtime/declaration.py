@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm's `arm.toml`, which the module's generator, the daemon and the evaluation all read.
+"""An arm's declaration, the file `arm.toml`. The code generator of the kernel module, the daemon and the
+evaluation all read it.
 
-It holds the arm's line of description and its variants. A variant is a law and the weights that were trained
-for it. The first variant bears the arm's name and runs unless the settings say otherwise.
+The file holds a line that describes the arm, and the arm's variants. A variant is a law and the weights that
+were trained for it. The first variant bears the arm's name and runs unless the settings say otherwise.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ if TYPE_CHECKING:
 FILE: Final = "arm.toml"
 POLICIES: Final = Path(__file__).parents[1]
 _ARM_NAME: Final = re.compile(r"[a-z][a-z0-9]{,12}")
-"""The kernel shows an arm as `m/<name>`, in 15 characters."""
+"""Form of an arm's name. The kernel shows an arm as `m/<name>`, in at most 15 characters."""
 _VARIANT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class Law(StrEnum):
-    """The control law that the kernel executes between two decisions, with the last parameters that it was
-    sent.
+    """The control law that the kernel executes between two decisions. It uses the parameters of the last
+    decision.
     """
 
     WINDOW = "window"
-    """A congestion window in packets, paced at window / RTT: (window_pkts,)."""
+    """A congestion window in packets, paced at window / RTT. The only parameter is window_pkts."""
     AIMD = "aimd"
-    """Spine Eq. 3 to 5 for every ACK: (alpha_thr, alpha_lat, alpha_tol, alpha_loss)."""
+    """Spine, Eq. 3 to 5, at every ACK. The parameters are (alpha_thr, alpha_lat, alpha_tol, alpha_loss)."""
     CUBIC = "cubic"
-    """Cubic with its two constants set (Spine-X): (beta, c)."""
+    """Cubic whose two constants are set (Spine-Cubic). The parameters are (beta, c)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run an arm."""
+    """One way to run an arm: a law, and the weights that were trained for it."""
 
     name: str
     law: Law
@@ -63,11 +64,11 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A learned arm."""
+    """The declaration of a learned arm, as its `arm.toml` gives it."""
 
     name: str
     summary: str
-    """Description of the arm, one line."""
+    """Description of the arm in one line."""
     variants: tuple[Variant, ...]
 
     @property
@@ -85,11 +86,13 @@ class Declaration:
 
 @cache
 def declarations(policies: Path = POLICIES) -> Mapping[str, Declaration]:
-    """Return the learned arms by name, in alphabetical order. Raises `InvalidValueError` for a faulty
-    `arm.toml`.
+    """Return the declarations of all learned arms by name, in alphabetical order.
 
     Args:
         policies: folder that holds a folder for each arm, with the arm's `arm.toml`.
+
+    Raises:
+        InvalidValueError: an `arm.toml` is faulty.
     """
     found = {file.parent.name: declaration(file.parent) for file in sorted(policies.glob(f"*/{FILE}"))}
     names = [variant.name for arm in found.values() for variant in arm.variants]
@@ -101,7 +104,9 @@ def declarations(policies: Path = POLICIES) -> Mapping[str, Declaration]:
 
 @cache
 def declaration(folder: Path) -> Declaration:
-    """Return the arm of this folder. Raises `InvalidValueError` if the folder's `arm.toml` is faulty."""
+    """Return the declaration of the arm in this folder. Raises `InvalidValueError` if the folder's `arm.toml`
+    is faulty.
+    """
     where = f"{folder.parent.name}/{folder.name}/{FILE}"
     if not _ARM_NAME.fullmatch(folder.name):
         raise InvalidValueError(where, folder.name, "a folder name of 1 to 13 small letters and digits")

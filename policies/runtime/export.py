@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained policy as one small file: weights, checksum, and a card that says how the policy was made.
+"""The file of a trained policy: weights, checksum, and a card that says how the policy was made.
 
 The card is in the file. A copy for people is beside the file as `<name>.json`, which no program reads.
 """
@@ -28,10 +28,11 @@ class Card:
 
     Attributes:
         policy: "ltp", "jury", "spine", "owl" or a variant's name.
-        command: the command that trains it again.
+        command: the command that trains the policy again.
         revision: git revision of the code.
-        seeds: all seeds that were trained with the same settings. The weights are from the first.
-        settings: hyperparameters, region and roster.
+        seeds: all seeds with which the policy was trained under the same settings. The weights are from the
+            first.
+        settings: hyperparameters, the training region of links, and the roster of flows.
         results: figures of the final evaluation, by name.
         limits: conditions in which the policy was not trained or is known to fail, one sentence each.
     """
@@ -50,7 +51,7 @@ def save(
     networks: Mapping[str, tuple[Sequence[Layer], Mapping[str, NDArray[np.generic]]]],
     card: Card,
 ) -> str:
-    """Write networks by name, and their card; return the checksum.
+    """Write networks by name, and their card, to one file; return the file's checksum.
 
     Raises:
         ArtifactError: the weights do not fit the layers, are not finite, or the file cannot be written.

@@ -24,13 +24,14 @@ _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _ZERO: Final = np.float32(0)
 BLOCK: Final = 256
-"""Number of flows that pass through all layers together, so that the values between layers fit the
-processor's cache."""
+"""Number of flows that pass through all layers together. With so few, the values between layers fit the
+processor's cache.
+"""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of a stack. Only dense layers use `activation`."""
+    """One layer of a network. Only dense layers use `activation`."""
 
     kind: Kind
     size: int
@@ -56,8 +57,8 @@ class Network:
 
     Args:
         layers: the layers from input to output.
-        arrays: "0.weight", "0.bias" and so on, by the layer's number and `Layer.parameters`, in PyTorch's
-            layout.
+        arrays: weights by name, in PyTorch's layout. A name is the layer's number and a name of
+            `Layer.parameters`: "0.weight", "0.bias" and so on.
 
     Raises:
         ArtifactError: an array is missing or has the wrong shape.

@@ -3,8 +3,8 @@
 
 An interval and an echo are two views of the same feedback. `Interval` holds the packets that arrived during
 the interval, as a kernel counts them. `Echo` holds the fate of the packets *sent* in an interval. The echo is
-known one RTT later, when the last of these packets is acknowledged or lost. Jury §3.1 and LTP §4 take their
-signals from echoes.
+known one RTT later, when the last of these packets is acknowledged or lost. Jury, Section 3.1, and LTP,
+Section 4, take their signals from echoes.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ NOTHING: Final = 1e-6
 """Number of packets below which an amount in the simulator's fluid model is a rounding error."""
 
 UNFILLED: Final = 2.0
-"""Ratio of window to packets in flight above which the window is not filled. `SLACK_PKTS` are allowed in
-addition."""
+"""Ratio of the window to the packets in flight above which a flow leaves its window unfilled. `SLACK_PKTS`
+come on top.
+"""
 SLACK_PKTS: Final = 4.0
-"""Packets by which a window may exceed `UNFILLED`, because a kernel counts the packets in flight before it
-answers the ACK."""
+"""Number of packets by which a window may exceed `UNFILLED` times the packets in flight. A kernel counts
+these before it answers the ACK, so it counts too few.
+"""
 
 
 @dataclass(frozen=True)
 class Echo:
-    """Fate of the packets that each flow sent in one interval. Shapes are as in `Interval`; NaN stands for a
-    value that is not known yet.
+    """Fate of the packets that each flow sent in one interval. Shapes are as in `Interval`. NaN marks a value
+    that is not known yet.
     """
 
     index: Floats
     """Number of the interval in which the packets were sent, from 0; -1 before the first echo."""
     sending_pps: Floats
     delivered_pps: Floats
-    """Rate of acknowledged packets, a second, over the time in which their ACKs arrived."""
+    """Rate of acknowledged packets, in packets a second, over the time in which their ACKs arrived."""
     rtt_s: Floats
     """RTT of the packets in seconds. The kernel reports the lowest RTT, because ACKs may have waited for the
     receiver's turn on the medium. The simulator has no such waits, and reports the mean."""
     loss: Floats
-    """Share of the packets that was lost, 0 to 1."""
+    """Share of the packets that were lost, 0 to 1."""
 
     def rows(self, rows: Indices) -> Echo:
-        """Select some of the flows, shape (n,)."""
+        """Return the echo of some of the flows. `rows` has their numbers, shape (n,)."""
         return Echo(
             self.index[rows],
             self.sending_pps[rows],
@@ -55,7 +57,10 @@ class Echo:
 
 @dataclass(frozen=True)
 class Interval:
-    """One control interval from the senders' view. All arrays have one shape, (F, E) or (n,)."""
+    """One control interval from the senders' view.
+
+    All arrays have one shape: (F, E) for F flows on each of E links, or (n,) for n flows.
+    """
 
     index: int
     """Number of the interval, counted from 0 as in `Echo.index`."""
@@ -67,9 +72,9 @@ class Interval:
     acked_pkts: Floats
     lost_pkts: Floats
     rtt_s: Floats
-    """Mean RTT over the ACKs of the interval, or the last known RTT if no ACK came."""
+    """Mean RTT in seconds over the ACKs of the interval, or the last known RTT if no ACK came."""
     rtt_min_s: Floats
-    """Smallest RTT of the flow's life, infinite before the first ACK."""
+    """Smallest RTT of the flow's life in seconds, infinite before the first ACK."""
     window_pkts: Floats
     pacing_pps: Floats
     in_flight_pkts: Floats
@@ -83,16 +88,17 @@ class Interval:
         return self.acked_pkts / self.length_s
 
     def leaves_unused(self, window_pkts: Floats) -> Bools:
-        """Return whether each flow fills less than half of its window, with the shape of the fields.
+        """Return whether each flow fills less than half of its window, with the shape of the interval's
+        arrays.
 
-        Such a window must not grow. The flow would learn nothing from it, and the window of an idle sender
-        would grow for ever (RFC 7661).
+        Such a window must not grow. The flow would learn nothing from the growth, and the window of an idle
+        sender would grow for ever (RFC 7661).
         """
         unused: Bools = window_pkts > UNFILLED * self.in_flight_pkts + SLACK_PKTS
         return unused
 
     def rows(self, rows: Indices) -> Interval:
-        """Select some of the flows, shape (n,)."""
+        """Return the interval of some of the flows. `rows` has their numbers, shape (n,)."""
         return Interval(
             index=self.index,
             end_s=self.end_s,
@@ -103,7 +109,9 @@ class Interval:
         )
 
     def flat(self, rows: int) -> Interval:
-        """Return the first `rows` rows of arrays (F, E) as separate flows, shape (rows * E,), row-major."""
+        """Return the first `rows` rows of arrays of shape (F, E) as separate flows, shape (rows * E,),
+        row-major.
+        """
 
         def cut(echo: Echo) -> Echo:
             return Echo(*(getattr(echo, field.name)[:rows].reshape(-1) for field in fields(Echo)))

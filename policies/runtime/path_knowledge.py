@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partial network knowledge: the counters of a path's nodes, and the values that a sender gets (Owl §IV-A).
+"""Partial network knowledge: the counters of a path's nodes, and the values that a sender gets (Owl, Section
+IV-A).
 
 Three parts use this module: the agent that reads a node's counters, the daemon that asks agents, and Owl.
 """
@@ -14,7 +15,9 @@ from typing import Final, Protocol, runtime_checkable
 from ltp_switcher.errors import InvalidValueError
 
 WINDOW_S: Final = 1.0
-"""Length in seconds of the window over which packets and rates are counted (§IV-A; the best in Fig. 14c)."""
+"""Length in seconds of the window over which packets and rates are counted (Owl, Section IV-A; the best in
+Owl, Fig. 14c).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +27,9 @@ class Counters:
 
     Attributes:
         at_s: time of the reading in seconds, by a monotonic clock.
-        received_pkts: packets that came to the queue, including those that found no room.
+        received_pkts: packets that came to the queue, including packets that found no room.
         sent_pkts: packets that left the queue.
-        sent_bytes: bytes sent.
+        sent_bytes: bytes that left the queue.
         capacity_bps: capacity of the link in bits a second; None if the node does not know it.
     """
 
@@ -50,7 +53,10 @@ class CounterSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """Measurements of one node over one window: |P_in - P_out| of Eq. 4, and (C - c_r) / C of Eq. 5."""
+    """Measurements of one node over one window.
+
+    `difference_pkts` is |P_in - P_out| of Owl, Eq. 4. `spare` is (C - c_r) / C of Owl, Eq. 5.
+    """
 
     difference_pkts: float
     spare: float
@@ -61,9 +67,9 @@ class NetworkKnowledge:
     """A sender's partial knowledge of the nodes on its path.
 
     Attributes:
-        pnc_pkts: Partial Network Congestion, Eq. 4: packets of a window that came to the most congested
+        pnc_pkts: Partial Network Congestion (Owl, Eq. 4): packets of a window that came to the most congested
             known node and did not leave it.
-        pna: Partial Network Availability, Eq. 5: spare share of the tightest known link, 0 to 1.
+        pna: Partial Network Availability (Owl, Eq. 5): spare share of the tightest known link, 0 to 1.
         known: share of the path's nodes that are known, above 0 and up to 1.
 
     Raises:
@@ -84,8 +90,9 @@ class NetworkKnowledge:
 
     @classmethod
     def of(cls, reports: Iterable[NodeReport], path_nodes: int) -> NetworkKnowledge | None:
-        """Combine the reports of the known nodes of a path with `path_nodes` nodes; None if no node is
-        known.
+        """Combine the reports of a path's known nodes; None if no node is known.
+
+        `path_nodes` is the number of all nodes on the path.
         """
         found = list(reports)
         if not found:
@@ -98,8 +105,8 @@ class NetworkKnowledge:
 
     @classmethod
     def joined(cls, parts: Iterable[NetworkKnowledge]) -> NetworkKnowledge | None:
-        """Combine the knowledge of several agents about different nodes of one path; None without an
-        agent.
+        """Combine the knowledge of several agents about different nodes of one path; None if there are no
+        agents.
         """
         found = list(parts)
         if not found:
@@ -113,7 +120,7 @@ class NetworkKnowledge:
 
 @runtime_checkable
 class UsesNetworkKnowledge(Protocol):
-    """An arm that uses knowledge of the network, which is None while nothing is known."""
+    """An arm that uses a sender's knowledge of the network. The knowledge is None while nothing is known."""
 
     network_knowledge: NetworkKnowledge | None
 
@@ -123,7 +130,9 @@ class NodeMeter:
 
     CAPACITY_MEMORY: Final = 0.98
     """Factor by which the largest rate seen decays in each window. If a node does not know its link's
-    capacity, this rate stands in for it. A link whose capacity changes is soon full again, or idle anyway."""
+    capacity, this rate replaces the capacity. After a fall of the capacity the decayed rate is soon right:
+    either the link is full again, or it is idle anyway.
+    """
 
     def __init__(self) -> None:
         self._last: Counters | None = None

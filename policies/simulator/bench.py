@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the simulator's speed in flow-steps of 30 ms a second: `python -m
-ltp_switcher.policies.simulator.bench [--json]`.
+"""Measure the simulator's speed: `python -m ltp_switcher.policies.simulator.bench [--json]`.
+
+The speed is the number of flow-steps in a second: steps of 30 ms, times the flows that take them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ROSTER = Roster(window=2, cubic=2)
 def flow_steps_per_s(environments: int, seconds: float, seed: int) -> tuple[float, float]:
     """Simulate links of 20 to 200 Mbit/s and 10 to 100 ms with four active flows each, for about `seconds`.
 
-    Returns flow-steps per second of wall time, and per second of this process's CPU time.
+    Returns the flow-steps per second of wall time, and per second of this process's CPU time.
     """
     rng = np.random.default_rng(seed)
     base = Paths.uniform(environments)
@@ -56,7 +57,7 @@ def flow_steps_per_s(environments: int, seconds: float, seed: int) -> tuple[floa
 
 @program("bench")
 def main(given: Sequence[str] | None) -> int:
-    """Print the rate of each process and their sum."""
+    """Measure in several processes at once, and print the speed of each and their sum."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--environments", type=whole(1, 1_000_000), default=1024, help="links per process (default 1024)"

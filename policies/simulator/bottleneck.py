@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bottleneck: a drop-tail FIFO in front of a link of varying rate, for all environments at once.
+"""The bottleneck: a drop-tail FIFO in front of a link of varying rate, for the links of all environments at
+once.
 
 Packets are a fluid, but a loss is always a whole packet. The offered, dropped and served amounts are kept as
-cumulative curves over ticks. Fluid that leaves the queue now arrived at the time when the curve of arrivals
-had the present height of the curve of departures. This arrival time gives each flow's share of the
-departures, the losses and the RTT. It is exact for any change of the rate in between.
+cumulative curves over ticks. To find when the fluid that leaves the queue now had arrived, look where the
+curve of arrivals had the present height of the curve of departures. This arrival time gives each flow's share
+of the departures, the losses and the RTT. It is exact for any change of the rate in between.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _HISTORY_LIMIT_BYTES: Final = 8 << 30
 
 
 class Ring:
-    """Holds the last `length` rows of a curve, one row a tick, which can be read at fractional positions."""
+    """Holds the last `length` rows of a curve, one row a tick. The curve can be read between
+    two ticks, too.
+    """
 
     def __init__(self, length: int, shape: tuple[int, ...]) -> None:
         self._length = length
@@ -34,7 +37,9 @@ class Ring:
             self._rows[self._length] = row
 
     def index(self, ticks: Ints, now: int, columns: Ints) -> Ints:
-        """Return flat indices of the rows `ticks`, which are among the last `length`, at `columns`."""
+        """Return the flat indices of the curve's values at `ticks` and `columns`. The ticks are among the
+        last `length`.
+        """
         slot = ticks - (now - now % self._length)
         slot += self._length * (slot < 0)
         slot *= self._size
@@ -46,8 +51,8 @@ class Ring:
         return self._rows.reshape(-1).take(index)
 
     def between(self, index: Ints, fraction: Floats) -> Floats:
-        """Interpolate linearly: return the values at `fraction` of the way from the row of a flat index to
-        the next row.
+        """Interpolate linearly between the row of a flat index and the next row; `fraction` 0 is the first, 1
+        the next.
         """
         rows = self._rows.reshape(-1)
         low = rows.take(index)
@@ -61,14 +66,14 @@ class Ring:
 class Bottleneck:
     """The queues of E links that F flows each share.
 
-    `queued` has the packets in each queue, shape (E,). `offered` and `dropped` have packets since the start,
-    shape (F, E), and so has `departed`, shape (E,).
+    `queued` has the packets in each queue, shape (E,). `departed` has the packets that have left it since the
+    start, shape (E,). `offered` and `dropped` have the packets of each flow since the start, shape (F, E).
 
     Args:
-        flows: F.
+        flows: number F of flows on a link.
         buffer_pkts: room of each queue, shape (E,).
-        history: number of ticks for which the curves are kept. It is more than the longest RTT with a queue
-            that exceeds its buffer by `most_over`.
+        history: number of ticks for which the curves are kept. It has to exceed the longest RTT that flows
+            can have when the queue exceeds its buffer by `most_over`.
         rng: generator that draws which packets are lost.
     """
 
@@ -159,13 +164,17 @@ class Bottleneck:
         return fraction
 
     def position(self, now: int, ticks: Ints) -> Floats:
-        """Return the tick at which the fluid that left the queue at `ticks` had come in, shape (F, E)."""
+        """Return the ticks at which the fluid came in that left the queue at `ticks`; both have the shape (F,
+        E).
+        """
         ring = self._position_ring
         return ring.at(ring.index(ticks, now, self._environment))
 
     def curves(self, now: int, position: Floats) -> tuple[Floats, Floats]:
-        """Return the packets that each flow had offered, and the packets that it had lost, up to a position.
-        Both have the shape (F, E).
+        """Return two curves at `position`, a time in ticks: the packets that each flow had offered, and the
+        packets that it had lost.
+
+        All arrays have the shape (F, E).
         """
         whole = position.astype(np.int64)
         fraction = position - whole
@@ -175,7 +184,7 @@ class Bottleneck:
 
 def most_over(flows: int) -> float:
     """Return the largest number of packets that a queue holds beyond its buffer, if `flows` flows share it.
-    One loss in 10^12 comes so late that the queue holds more.
+    Only one loss in 10^12 comes so late that the queue holds more.
 
     A flow's packets beyond the buffer stay in the queue until the flow's next loss. Between two losses, the
     flow's expected losses grow by a gap that is drawn from Exp(1).
@@ -184,6 +193,6 @@ def most_over(flows: int) -> float:
 
 
 def check_history(history: int, flows: int, environments: int) -> int | None:
-    """Return the bytes that the curves would need; None if they fit the simulator's limit."""
+    """Return the bytes that the curves would need if they exceed the simulator's limit, else None."""
     needed = 8 * history * environments * (2 * flows + 2)
     return needed if needed > _HISTORY_LIMIT_BYTES else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each link's capacity per tick, base RTT and loss, from constants, steps and mahimahi traces."""
+"""Each link's capacity in each tick, its base RTT and its loss, from constants, steps and mahimahi traces."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class Capacity:
             self.packet_s[link] = tick_s / self._traces[trace].mean()
 
     def advance(self, now: int) -> bool:
-        """Apply the steps that are due at tick `now`, counted from 1; return whether there were any."""
+        """Apply the changes of links that are due at tick `now`, counted from 1; return whether there were
+        any.
+        """
         changed = False
         while self._due and self._due[-1][0] < now:
             _, step, link = self._due.pop()

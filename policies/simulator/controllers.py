@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow controllers: they set window and pacing rate from the feedback of each tick.
 
-A controller owns a block of flow rows. It keeps its state as arrays of that block's shape and writes
-`window` (packets) and `pace` (packets a second, infinite without pacing), which the simulator obeys.
+A controller owns some rows of flows. It keeps its state as arrays of shape (rows, E) and writes `window`
+(packets) and `pace` (packets a second, infinite without pacing), which the simulator obeys.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import numpy as np
 from ltp_switcher.arrays import Bools, Floats, Indices
 
 INITIAL_WINDOW: Final = 10.0
-"""First window of a flow in packets (RFC 6928). The kernels in the papers use it, too."""
+"""First window of a flow in packets (RFC 6928). The kernels that the papers use begin with it, too."""
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """A sender's feedback of one tick, in packets and seconds. Every array has the shape (rows, E)."""
+    """The feedback that senders get in one tick, in packets and seconds. Every array has the
+    shape (rows, E).
+    """
 
     now_s: float
     tick_s: float
@@ -31,19 +33,19 @@ class Feedback:
     """Smallest RTT of the flow so far in seconds, infinite before the first sample."""
     in_flight: Floats
     resolved: Floats
-    """Number of packets that were acknowledged or known lost since the start."""
+    """Number of packets since the start that were acknowledged or that the sender knows to be lost."""
     sent: Floats
     """Number of packets that were sent since the start."""
 
 
 class Controller(Protocol):
-    """A block of flows under one protocol."""
+    """The controller of some rows of flows, which all run one protocol."""
 
     window: Floats
     pace: Floats
 
     def on_feedback(self, feedback: Feedback) -> None:
-        """Update `window` and `pace`."""
+        """Set `window` and `pace` by the feedback of a tick."""
 
 
 class LossEvents:
@@ -81,7 +83,7 @@ class FixedRate:
 
 
 class Window:
-    """A window that a policy sets, paced at window / RTT (LTP §5, Jury Eq. 8, Owl).
+    """A window that a policy sets, paced at window / RTT (LTP, Section 5; Jury, Eq. 8; Owl).
 
     `act` is called once in each interval. Between two calls the window does not change.
     """
@@ -102,7 +104,8 @@ class Window:
 
 
 class Aimd:
-    """Spine's executor: per-ACK AIMD with four parameters (Spine Eq. 3 to 5) and its slow start (§3.3).
+    """Spine's executor: AIMD at every ACK with four parameters (Spine, Eq. 3 to 5), and slow start (Spine,
+    Section 3.3).
 
     `parameters` has the shape (4, rows, E): alpha_thr and alpha_lat in packets per ACK (0 to 0.5), alpha_tol
     (0 to 2) and alpha_loss (0 to 1). Set them in place. They start at values like Reno's, which only serve
@@ -124,13 +127,13 @@ class Aimd:
         self._events = LossEvents(shape)
 
     def settle(self, which: Bools, window_pkts: Floats) -> None:
-        """Let flows continue from these windows in packets, shape (rows, E), without slow start."""
+        """Let flows continue from these windows, in packets, shape (rows, E), without slow start."""
         self._slow_start &= ~which
         np.copyto(self.window, window_pkts, where=which)
         np.divide(self.window, self._srtt_s, out=self.pace)
 
     def on_feedback(self, feedback: Feedback) -> None:
-        """Apply Eq. 3 once per acknowledged packet and Eq. 4 once per loss event."""
+        """Apply Spine, Eq. 3, once per acknowledged packet and Spine, Eq. 4, once per loss event."""
         alpha_thr, alpha_lat, alpha_tol, alpha_loss = self.parameters
         acked = feedback.acked
         # The kernel's smoothed RTT moves by an eighth at each ACK (RFC 6298).

@@ -18,7 +18,9 @@ WINDOW_MIN: Final = 2.0
 
 
 class Cubic:
-    """A block of Cubic flows. `beta` and `c`, shape (rows, E), may be set per flow (Spine §7.5.2)."""
+    """The controller of rows of Cubic flows. `beta` and `c`, shape (rows, E), may be set per flow (Spine,
+    Section 7.5.2).
+    """
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.beta = np.full(shape, BETA)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivery-opportunity traces: mahimahi's files, and a model for use without files."""
+"""Traces of the times at which a link can deliver a packet: mahimahi's files, and a model for use without
+files.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,11 @@ from ltp_switcher.errors import ConfigError, reason
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 
 TraceArray = NDArray[np.uint32]
-"""Times of delivery opportunities in ms since the trace's start, ascending, shape (opportunities,). The trace
-repeats after the last time."""
+"""Times in ms since the trace's start at which the link can deliver one packet, ascending, shape
+(opportunities,).
+
+The trace repeats after the last time.
+"""
 
 MODEL_SEED: Final = 20260101
 MODEL_DURATION_MS: Final = 120_000
@@ -29,7 +34,9 @@ _MODEL_OUTAGE_STEPS: Final = 12.0
 _OPPORTUNITIES_MAX: Final = 1 << 23
 DURATION_MAX_MS: Final = 86_400_000
 RATE_MIN_MBPS: Final = 0.04
-"""Least mean rate of a valid trace. A trace in microseconds by mistake would seem a thousand times slower."""
+"""Least mean rate of a valid trace in Mbit/s. It finds traces whose unit is µs by mistake, which seem a
+thousand times slower.
+"""
 _DIGITS_MAX: Final = 12
 
 
@@ -71,13 +78,15 @@ def read_trace(path: Path) -> TraceArray:
 
 
 def model_trace() -> TraceArray:
-    """Return the LTE-like trace. It is the same at every call.
+    """Return the model's LTE-like trace. It is the same at every call.
 
     The logarithm of the rate is a first-order autoregression in steps of 20 ms. It has a memory of 2 s, a
     median of 10 Mbit/s, and a standard deviation of 0.7. Now and then the link is silent for a quarter of a
-    second on average (handover). Opportunities fall into each ms as a Poisson process. The form is the Sprout
-    paper's model (Winstein et al., NSDI 2013, §3): a rate that wanders, outages, and Poisson deliveries. The
-    numbers are this project's; they have the size of the numbers in that paper for LTE.
+    second on average (handover). Opportunities fall into each ms as a Poisson process.
+
+    The model's form is from the Sprout paper (Winstein et al., NSDI 2013, Section 3): a rate that wanders,
+    outages, and Poisson deliveries. The numbers are this project's. They are of the size that the Sprout
+    paper gives for LTE.
     """
     rng = np.random.default_rng(MODEL_SEED)
     steps = MODEL_DURATION_MS // _MODEL_STEP_MS
@@ -98,7 +107,7 @@ def model_trace() -> TraceArray:
 
 
 def mean_rate_mbps(trace: TraceArray) -> float:
-    """Return a trace's mean rate over one repetition."""
+    """Return a trace's mean rate over one repetition, in Mbit/s."""
     return len(trace) * PACKET_BYTES * 8e-3 / float(trace[-1])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run an arm in the simulator in the way in which the daemon runs it on the kernel."""
+"""Run an arm in the simulator as the daemon runs it on the kernel."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def impose(simulator: Simulator, law: Law, parameters: Floats) -> None:
     """Set the parameters of the flows that a policy controls.
 
     Args:
-        simulator: the simulator, whose `agents` rows run this law.
-        law: the law of the parameters.
+        simulator: the simulator, whose first `agents` rows run this law.
+        law: the control law to which the parameters belong.
         parameters: parameters of the law, shape (agents * E, parameters). NaN keeps the present value.
     """
     agents = simulator.agents
@@ -38,7 +38,8 @@ def directed(
     duration_s: float,
     before: Callable[[SimulatedInterval], None] = lambda _: None,
 ) -> Iterator[tuple[SimulatedInterval, Floats]]:
-    """Run a simulation whose `agents` rows an arm controls. With None, these rows run without new parameters.
+    """Run a simulation in which an arm controls the first `agents` rows. If `arm` is None, these rows get no
+    new parameters.
 
     A flow is new to the arm when it starts.
 

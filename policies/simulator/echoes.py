@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The echoes of the simulator's flows. For real flows the kernel module computes them (mutant_echo.h)."""
+"""The echoes of the simulator's flows: the fate of the packets that each flow sent in an interval.
+
+For real flows the kernel module computes them (mutant_echo.h).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from ltp_switcher.policies.runtime.measurements import NOTHING, Echo
 
 
 class EchoTracker:
-    """Cuts the curve of acknowledgements at the ends of the sending intervals.
+    """Computes echoes: it cuts each flow's curve of acknowledgements where the packets of one sending
+    interval end.
 
     If an interval's last packet is acknowledged between two ticks, the curves are interpolated. With 30 ticks
     in an interval, whole ticks would put 3 % of noise on every rate.
@@ -43,8 +47,8 @@ class EchoTracker:
         return self._closed - 1
 
     def close(self, sent: Floats) -> None:
-        """End an interval. `sent` has the number of packets that each flow had sent by its
-        end, shape (F, E).
+        """End an interval. `sent` has the number of packets that each flow has sent since the start, shape
+        (F, E).
         """
         bound = sent.reshape(-1)
         self._bounds[self._closed % len(self._bounds)] = bound
@@ -55,16 +59,16 @@ class EchoTracker:
     def tick(
         self, now_s: float, tick_s: float, step: Floats, acked_step: Floats, rtt_s: Floats, totals: Floats
     ) -> None:
-        """Process one tick.
+        """Process the acknowledgements and losses of one tick.
 
         Args:
             now_s: time of the tick's end in seconds.
             tick_s: length of the tick in seconds.
             step: packets acknowledged or found lost in the tick, shape (F, E).
             acked_step: packets acknowledged in the tick, shape (F, E).
-            rtt_s: RTT of the acknowledged packets, shape (F, E).
-            totals: sums over all ticks, this one included, of step, acked_step and rtt_s * acked_step,
-                shape (3, F, E).
+            rtt_s: RTT of the acknowledged packets in seconds, shape (F, E).
+            totals: sums of step, acked_step and rtt_s * acked_step since the start, this tick included, shape
+                (3, F, E).
         """
         told = np.stack((step, acked_step, rtt_s, *totals)).reshape(6, -1)
         (rows,) = (told[3] >= self._next).nonzero()

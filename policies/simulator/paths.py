@@ -25,8 +25,8 @@ NEVER: Final = np.inf
 
 @dataclass(frozen=True)
 class Steps:
-    """Changes of the links. Every array has the shape (S, E). At `at_s`, the values that are not NaN take
-    effect.
+    """Changes of the links. Every array has the shape (S, E), for up to S changes of each of E links. At
+    `at_s`, the values that are not NaN take effect.
 
     A link with fewer than S changes has an infinite `at_s` in the remaining rows. For each link, `at_s`
     ascends.
@@ -44,9 +44,11 @@ class Paths:
 
     A link has a constant `rate_mbps`, or repeats the mahimahi trace `traces[trace]` from `trace_start_ms` on
     (`trace` is -1 without a trace). A trace has the sorted times in ms at which the link can send one packet.
-    The last of these times is its period. `loss` is random loss in the data direction ahead of the queue, 0
-    to 1. `jitter_ms` is j: every 10 ms the delay of each flow is shifted by a value drawn uniformly from ±j,
-    without reordering.
+    The last of these times is its period.
+
+    `loss` is the probability, 0 to 1, that a data packet is lost at random ahead of the queue. `jitter_ms` is
+    the jitter j: every 10 ms the delay of each flow is shifted by a value drawn uniformly from ±j, without
+    reordering.
 
     Raises:
         InvalidValueError: a value is out of range, or shapes differ.
@@ -88,7 +90,7 @@ class Paths:
         loss: float = 0.0,
         jitter_ms: float = 0.0,
     ) -> Paths:
-        """Return `count` equal links. The buffer is given in bandwidth-delay products and holds at least one
+        """Return `count` equal links. A buffer is given in bandwidth-delay products and holds at least one
         packet.
         """
         bdp_pkts = rate_mbps * PPS_PER_MBPS * rtt_ms / 1e3
@@ -108,7 +110,8 @@ class Flows:
     """The flows of all links. Every array has the shape (F, E). A slot whose `start_s` is infinite stays
     empty.
 
-    `rtt_ms` is a flow's base RTT; NaN stands for the link's. `rate_mbps` matters only to fixed-rate flows.
+    `rtt_ms` is a flow's base RTT; if it is NaN, the flow has the link's. Only fixed-rate flows use
+    `rate_mbps`.
 
     Raises:
         InvalidValueError: a value is out of range, or shapes differ.
@@ -133,7 +136,7 @@ class Flows:
 
     @classmethod
     def forever(cls, flows: int, environments: int) -> Flows:
-        """Return flows that send from the start to the end in all slots, with the link's own RTT."""
+        """Return flows that send in all slots from the start to the end. Their base RTT is the link's."""
         shape = (flows, environments)
         return cls(np.zeros(shape), np.full(shape, NEVER), np.full(shape, np.nan))
 

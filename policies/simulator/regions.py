@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training regions: the ranges from which the papers draw their links, and the function that
-draws a batch.
+"""Training regions: the ranges from which the papers draw their links, and the function that draws links from
+them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Region:
-    """Ranges of a link's properties, from which each property is drawn uniformly.
+    """Ranges of a link's properties. Except for rate and buffer in packets, a property is drawn uniformly
+    from its range.
 
-    `rtt_ms` is the base round trip. `flows` counts all flows of a link. A share `cubic_share` of the links'
-    other flows run Cubic (the papers: "controlled by either Cubic or LTP"). Each flow's own base RTT is the
-    link's times 1 to 1 + `rtt_spread`. The first flow starts at once, and the others start within the share
-    `start_within` of the episode. If `buffer_pkts` is given, the buffer is drawn log-uniformly from it, and
-    `buffer_bdp` does not count. The share `trace_share` of the links play one of `traces` from a random
-    position on.
+    - `rate_mbps` and `buffer_pkts` are drawn log-uniformly. If `buffer_pkts` is given, `buffer_bdp` does not
+      count.
+    - `rtt_ms` is the base round trip. Each flow's own base RTT is the link's times 1 to 1 + `rtt_spread`.
+    - `flows` counts all flows of a link. The first flow starts at once, and the others start within the share
+      `start_within` of the episode.
+    - `cubic_share` is the probability that a flow other than the first runs Cubic. (LTP, Section 6:
+      "controlled by either Cubic or LTP".)
+    - `trace_share` is the share of the links that play one of `traces`, from a random position on.
     """
 
     rate_mbps: Range
@@ -47,15 +50,17 @@ class Region:
 
 
 LTP_SMALL: Final = Region((10, 100), (10, 60), (0.8, 1.0), (0.0, 0.001))
-"""Training region of LTP's Table 3. Its base delay is one way, in accordance with the sweep of §7.3.1."""
+"""Training region "small" of LTP, Table 3. The table's base delay is one way, in accordance with the sweep of
+LTP, Section 7.3.1.
+"""
 LTP_MEDIUM: Final = Region((10, 300), (10, 120), (0.8, 1.5), (0.0, 0.005))
 LTP_LARGE: Final = Region((10, 600), (10, 240), (0.8, 2.0), (0.0, 0.01))
 JURY: Final = Region((20, 100), (10, 60), (0.8, 1.5), (0.0, 0.001))
-"""Training region of Jury's Table 1."""
+"""Training region of Jury, Table 1."""
 SPINE: Final = Region((40, 200), (20, 200), (0.5, 2.0), (0.0, 0.01))
-"""Training region of Spine's Table 3, whose delay is one way."""
+"""Training region of Spine, Table 3. The table's delay is one way."""
 OWL: Final = Region((6, 100), (1, 40), (1.0, 1.0), (0.0, 0.0), flows=(1, 3), buffer_pkts=(3, 2000))
-"""Training region of Owl's Table II, which has no random loss. The training adds cellular traces."""
+"""Training region of Owl, Table II, which has no random loss. Owl's training adds cellular traces."""
 
 
 def draw(
@@ -63,8 +68,9 @@ def draw(
 ) -> tuple[Paths, Flows]:
     """Draw the links and flows of one episode.
 
-    A link has at least one flow of the policy (the roster's `agents` rows). Slots beyond the drawn number of
-    flows stay empty. If the roster has too few slots of one kind, slots of the other kind take over.
+    A link has at least one flow of the policy (the roster's first `agents` rows). Slots beyond the drawn
+    number of flows stay empty. If the roster has too few slots for the drawn Cubic flows or for the policy's,
+    slots of the other kind take over.
 
     Raises:
         InvalidValueError: the roster has no slot for the policy, or too few slots for `region.flows`.
@@ -125,11 +131,11 @@ def draw_mixed(
     duration_s: float,
     rng: np.random.Generator,
 ) -> tuple[Paths, Flows]:
-    """Draw as `draw` does, with equally many links from each region, in the order of the regions.
+    """Draw equally many links from each region, in the order of the regions; otherwise like `draw`.
 
     Raises:
-        InvalidValueError: the roster does not fit, as for `draw`, or the links cannot be divided by the
-            regions.
+        InvalidValueError: the roster does not fit, as for `draw`, or the number of links is no multiple of
+            the number of regions.
     """
     if len(regions) == 1:
         return draw(regions[0], roster, environments, duration_s, rng)

@@ -7,7 +7,8 @@ the link queues, drops and serves. All propagation delay lies behind the queue; 
 makes no difference. So an action is at the queue at once, and the sender hears of it one RTT later.
 
 Base RTTs are rounded to whole ticks. A measured RTT is the sum of propagation, queueing, and the time that
-the link takes to put one packet on the wire. The loop itself leaves out this last part.
+the link takes to put one packet on the wire. Only measured RTTs contain this last part: feedback comes
+without it.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from ltp_switcher.policies.simulator.paths import PPS_PER_MBPS, Flows, Paths
 
 JITTER_EVERY_S: Final = 0.010
 WINDOW_LIMITS: Final = (2.0, 1e6)
-"""Bounds of the windows that `set_window` sets, in packets."""
+"""Least and largest window that `set_window` sets, in packets."""
 
 
 @dataclass(frozen=True)
 class SimulatedInterval(Interval):
-    """An interval with additional truths that no sender sees. Each of them has the shape (E,)."""
+    """An interval, and true values that no sender sees. Each of these has the shape (E,)."""
 
     queued_pkts: Floats
     """Packets in the bottleneck's queue at the end of the interval."""
@@ -44,10 +45,11 @@ class SimulatedInterval(Interval):
 
 @dataclass(frozen=True)
 class Roster:
-    """Number of flow slots of each link for each controller, in the order of the rows.
+    """The number of flow slots that each controller has on a link. The controllers' rows follow in the order
+    of the fields.
 
-    A policy sets β and C of the first `learned_cubic` Cubic rows (Spine §7.5.2). A roster with such rows has
-    no other learned rows.
+    A policy sets β and C of the first `learned_cubic` Cubic rows (Spine, Section 7.5.2). A roster with such
+    rows has neither window nor AIMD rows.
 
     Raises:
         InvalidValueError: `learned_cubic` does not fit the other numbers.
@@ -66,26 +68,26 @@ class Roster:
 
     @property
     def agents(self) -> int:
-        """Number of rows that a policy controls; these are the first rows."""
+        """Number of rows that a policy controls. They are the first rows."""
         return self.window + self.aimd + self.learned_cubic
 
     @property
     def count(self) -> int:
-        """F, the number of slots."""
+        """Number F of slots of a link."""
         return self.window + self.aimd + self.cubic + self.fixed
 
 
 class Simulator:
-    """E links with the flows of a roster, from time 0 on.
+    """A simulation of E links with the flows of a roster, from time 0 on.
 
     The rows of `Flows` are, in order, the window-controlled, the AIMD, the Cubic and the fixed-rate slots.
-    `window`, `aimd` and `cubic` are these controllers. Between two calls of `step`, set windows with
-    `set_window`, and the parameters of the other controllers in place. `bottleneck` holds the truth that no
-    sender sees. The first `agents` rows belong to a policy.
+    `window`, `aimd` and `cubic` are the controllers of these rows. The first `agents` rows belong to a
+    policy. Between two calls of `step`, set windows with `set_window`, and the parameters of the other
+    controllers in place. `bottleneck` holds the truth that no sender sees.
 
     Args:
         paths: the links.
-        flows: the flows, shape (F, E), F the roster's count.
+        flows: the flows, shape (F, E), where F is the roster's count.
         roster: the controllers of the rows.
         seed: seed of the losses and the jitter; equal arguments give equal runs.
         interval_s: time that `step` advances, in seconds: a whole number of ticks.
@@ -176,16 +178,17 @@ class Simulator:
         return self._now * self._tick_s
 
     def served(self) -> Floats:
-        """Packets of each flow that have left the queue since the start, shape (F, E), acknowledged or
-        not.
+        """Return the packets of each flow that have left the queue since the start, whether acknowledged yet
+        or not, shape (F, E).
         """
         now = np.full(self._window.shape, self._now)
         offered, dropped = self.bottleneck.curves(self._now, self.bottleneck.position(self._now, now))
         return offered - dropped
 
     def set_window(self, window_pkts: Floats) -> None:
-        """Set the windows of the window-controlled rows in packets, shape (rows, E). The pace follows from
-        the last interval's RTT.
+        """Set the windows of the window-controlled rows in packets, shape (rows, E).
+
+        The pacing rate follows from the window and the RTT of the last interval.
         """
         self.window.act(window_pkts, self._rtt_s[self.window_rows], WINDOW_LIMITS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks, which define learning problems in the simulator by observations, actions and rewards."""
+"""Tasks: learning problems in the simulator. A task defines observations, actions and rewards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Actions = Float32s | Ints
 class Task(Protocol):
     """A policy's learning problem in the simulator. The policy controls the roster's first `agents` rows.
 
-    Arrays of agents have the shape (agents * E, ...), row-major as (agents, E): reshape them, and never
+    Arrays for agents have the shape (agents * E, ...), row-major as (agents, E): reshape them, and never
     transpose them. The task has a memory from interval to interval, which `begin` resets.
     """
 
@@ -36,10 +36,15 @@ class Task(Protocol):
         """Start a new episode on this simulator."""
 
     def apply(self, actions: Actions) -> None:
-        """Carry out actions within ±1, shape (agents * E, action_size), or (agents * E,) of integers."""
+        """Carry out actions.
+
+        They are numbers within ±1, shape (agents * E, action_size), or integers, shape (agents * E,).
+        """
 
     def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:
-        """Return observations, shape (agents * E, observation_size), and rewards, shape (agents * E,)."""
+        """Process an interval; return observations, shape (agents * E, observation_size), and rewards, shape
+        (agents * E,).
+        """
 
 
 START_BDP: Final = (0.2, 2.7)
@@ -47,13 +52,14 @@ START_BDP: Final = (0.2, 2.7)
 log-uniformly.
 """
 LIMIT_BDP: Final = 4.0
-"""Bound of windows in training, in bandwidth-delay products. Beyond it no action matters, and an actor would
-saturate."""
+"""Largest window in training, in bandwidth-delay products. With a larger one no action would matter, and an
+actor's outputs would get stuck at ±1.
+"""
 
 
 def episode_seed(paths: Paths) -> UInt64s:
     """Return the seed of a task's random numbers. It follows from the episode's links alone, so equal
-    episodes draw equally.
+    episodes get equal random numbers.
     """
     seed: UInt64s = np.round(paths.rate_mbps[:4] * 1e6).astype(np.uint64)
     return seed
@@ -65,8 +71,8 @@ class SignalsTask:
     Args:
         signals: signals of the policy. They are reset at every episode, and for each flow at its start.
         agents: number of rows of the roster that the policy controls.
-        bounded: whether windows are kept to values that help training (`START_BDP`, `LIMIT_BDP`). In
-            evaluation they are not, and start as the kernel's do.
+        bounded: whether windows are kept to values that help training: first windows in `START_BDP`, all
+            windows up to `LIMIT_BDP`. In evaluation windows have no bounds, and start as the kernel's do.
     """
 
     def __init__(self, signals: Signals, agents: int, *, bounded: bool = True) -> None:
@@ -123,24 +129,24 @@ class SignalsTask:
 
 @dataclass(frozen=True)
 class Transition:
-    """The result of a step, with one entry for each agent slot, n = agents * E."""
+    """The result of a step for n = agents * E agent slots. Row i of every array belongs to slot i."""
 
     observations: Array
     rewards: Array
     active: Bools
     """True where the slot's flow was sending, so that its observation and reward mean something."""
     over: bool
-    """Whether the episode has ended, for all slots at once, by its time limit."""
+    """Whether the episode has reached its time limit. It ends for all slots at once."""
 
 
 class Environment:
-    """Episodes of a task over links drawn from a region; all links start and end together.
+    """Episodes of a task over links drawn from a region. All links of an episode start and end together.
 
     Args:
-        task: the policy's view.
+        task: the learning problem: observations, actions and rewards.
         region: region of the links, or several regions with equally many links each.
         roster: controllers of the slots of each link.
-        environments: E.
+        environments: number E of links.
         duration_s: length of an episode in seconds.
         interval_s: control interval in seconds.
         tick_s: length of the simulator's tick in seconds. Base RTTs are whole ticks.
@@ -169,7 +175,9 @@ class Environment:
         self._simulator: Simulator | None = None
 
     def reset(self, seed: int) -> Transition:
-        """Draw an episode. Equal seeds draw equal episodes. The rewards of the first transition are 0."""
+        """Draw an episode and begin it. Equal seeds draw equal episodes. The rewards of the first transition
+        are 0.
+        """
         rng = np.random.default_rng(seed)
         paths, flows = draw_mixed(self._regions, self._roster, self._environments, self._duration_s, rng)
         self._simulator = Simulator(

@@ -15,11 +15,11 @@ from ltp_switcher.policies.simulator.simulator import SimulatedInterval
 
 @dataclass
 class Totals:
-    """Sums over intervals, by flow and link: shape (F, E).
+    """Sums over intervals, by flow and link. Arrays have the shape (F, E) unless an attribute says otherwise.
 
     Attributes:
-        sent_pkts, acked_pkts, lost_pkts: as in `Interval`.
-        rtt_sum_s: sum of the RTTs of all acknowledged packets.
+        sent_pkts, acked_pkts, lost_pkts: sums of the fields of `Interval` with these names.
+        rtt_sum_s: sum of the RTTs of all acknowledged packets, in seconds.
         served_pkts: the packets that the link could send, shape (E,).
         length_s: total length of the intervals, in seconds.
     """
@@ -33,13 +33,13 @@ class Totals:
 
     @classmethod
     def none(cls, flows: int, links: int) -> Totals:
-        """Return the totals before the first interval, which are 0."""
+        """Return the totals before the first interval: all are 0."""
         sent, acked, lost, rtts = np.zeros((4, flows, links))
         return cls(sent, acked, lost, rtts, served_pkts=np.zeros(links))
 
     @classmethod
     def of(cls, intervals: Iterable[SimulatedInterval], flows: int, links: int, *, after_s: float) -> Totals:
-        """Sum the intervals that end later than `after_s`."""
+        """Sum over the intervals that end later than `after_s`."""
         totals = cls.none(flows, links)
         for interval in intervals:
             if interval.end_s > after_s:
@@ -57,17 +57,17 @@ class Totals:
 
     @property
     def sent_mbps(self) -> Floats:
-        """Rate of each flow into the link, as of IP packets."""
+        """Rate at which each flow sends into the link, in Mbit/s of IP packets."""
         return self.sent_pkts / (PPS_PER_MBPS * self.length_s)
 
     @property
     def received_mbps(self) -> Floats:
-        """Throughput of each flow, as of IP packets."""
+        """Throughput of each flow, in Mbit/s of IP packets."""
         return self.acked_pkts / (PPS_PER_MBPS * self.length_s)
 
     @property
     def rtt_s(self) -> Floats:
-        """Mean RTT of each flow's acknowledged packets; NaN without any."""
+        """Mean RTT of each flow's acknowledged packets in seconds; NaN for a flow without such packets."""
         nothing = np.full_like(self.acked_pkts, np.nan)
         return np.divide(self.rtt_sum_s, self.acked_pkts, out=nothing, where=self.acked_pkts > 0.0)
 

@@ -45,13 +45,16 @@ RUNS: Final = (
     "fixed", "step", "high-rtt", "low-capacity", "large-queue", "satellite", "multi-flow",
     "cellular-tmobile-lte", "fixed@36", "fixed@60", "step@30", "satellite@15", "multi-flow@10",
 )  # fmt: skip
-"""Runs to compare. The constant rates are below the link's rate, above it, between the rates of a changing
-link, and shared by flows."""
+"""Names of the runs to compare. The constant rates are below the link's rate, above it, between the rates of
+a changing link, and shared by flows.
+"""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One run in lab and simulator. RTT is the mean over the flows, and utilisation counts payload."""
+    """The figures of one run, from the lab and from the simulator. RTT is the mean over the flows, and
+    utilisation counts payload.
+    """
 
     run: str
     lab_utilisation: float
@@ -66,7 +69,7 @@ class Comparison:
 
     @property
     def percent(self) -> float:
-        """Difference of mean RTT in percent of the lab's."""
+        """Difference of mean RTT in percent of the lab's mean RTT."""
         return 100.0 * (self.rtt_ms / self.lab_rtt_ms - 1.0)
 
     @property
@@ -76,10 +79,10 @@ class Comparison:
 
 
 def simulate(scenario: Mapping[str, object], schemes: Sequence[str], traces: Path) -> tuple[float, float]:
-    """Run a scenario document with a scheme for each flow; return utilisation and mean RTT in ms.
+    """Simulate a scenario with a scheme for each flow; return utilisation and mean RTT in ms.
 
     Raises:
-        ConfigError: the document lacks a key, or has one that the simulator does not model.
+        ConfigError: the scenario lacks a key, or has one that the simulator does not model.
     """
     paths, flows, roster, duration_s = _build(scenario, schemes, traces)
     simulator = Simulator(paths, flows, roster, seed=1, interval_s=BIN_S)

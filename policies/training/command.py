@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The common part of all trainers: arguments, runs over several seeds, choice of weights, export.
 
-A policy's `train.py` only describes itself as a `Trainer`:
+A policy's `train.py` describes the policy as a `Trainer` and leaves the rest to this module:
 
     def main(arguments: Sequence[str] | None = None) -> int:
         return run(JuryTrainer(), parser("jury", __doc__).parse_args(arguments))
@@ -44,7 +44,7 @@ from ltp_switcher.policies.training.loop import CHECKPOINT, Row, Schedule, evalu
 from ltp_switcher.policies.training.trainer import A, Trainer
 
 CHOSEN_BY: Final = "score"
-"""Name of the figure that chooses the best of several seeds. Larger is better."""
+"""Name of the figure by which the best of several seeds is chosen. Larger is better."""
 _VALIDATION_SEED: Final = 1_000_003
 """Seed of the links on which the best episode's weights are chosen. It is the same in all runs, and no run
 trains on these links.
@@ -53,10 +53,10 @@ trains on these links.
 
 @dataclass(frozen=True)
 class TrainedSeed:
-    """The result of one seed's training: figures of the evaluation, the episode whose weights are kept, and
-    wall time.
+    """The result of training with one seed.
 
-    `revision` is the git revision with which the training began.
+    `figures` are from the evaluation, `best_episode` is the episode whose weights are kept, and `wall_s` is
+    the wall time in seconds. `revision` is the git revision with which the training began.
     """
 
     figures: dict[str, float]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning curves as a picture: reward and losses over the episodes, one line a seed."""
+"""Learning curves as a picture: reward and losses over the episodes, with one line for each seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ltp_switcher.policies.training.loop import Row
 
 
 def draw(runs: Mapping[int, Sequence[Row]], path: Path, *, title: str) -> None:
-    """Write a PNG with the curves of `runs`, by seed; equal curves give equal bytes."""
+    """Write a PNG with the learning curves of `runs`, by seed. Equal curves give equal bytes."""
     losses = sorted({name for rows in runs.values() for row in rows for name in row.losses})
     panels = ["reward", *losses]
     with mpl.rc_context({"font.size": 9, "axes.grid": True, "grid.alpha": 0.3}):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains single seeds on the workers of a Dask cluster: `--cluster ADDRESS`.
 
-A seed's training is a pure function of its trainer and of the options. So a worker trains the seed in a
-folder of its own and sends the folder back. Then the command continues as with `--resume`, and finds nothing
-left to train.
+A seed's training depends on its trainer and on the options alone. So a worker trains the seed in a folder of
+its own and sends the folder back. Then the command continues as with `--resume`, and finds nothing left to
+train.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ltp_switcher.policies.training.loop import CHECKPOINT
 from ltp_switcher.policies.training.trainer import A, Trainer
 
 Files = dict[str, bytes]
-"""Contents of files by their path in the folder of a seed."""
+"""Contents of the files in a seed's folder, by their path in this folder."""
 
 _POLICIES: Final = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
 class Seed(Generic[A]):
-    """The training of one seed, as `cluster.Task`."""
+    """The training of one seed as a `cluster.Task`, which a worker carries out."""
 
     trainer: Trainer[A]
     episodes: int | None
@@ -47,7 +47,9 @@ class Seed(Generic[A]):
     seed: int
 
     def fingerprint(self) -> str:
-        """The hash of the sources of all policies, of PyTorch's and numpy's versions, and of all options."""
+        """Return a hash of everything on which the result depends: the sources of all policies, the versions
+        of PyTorch and numpy, and all options.
+        """
         options = (self.episodes, self.validate_every, self.device, self.seed)
         trainer = (self.trainer.name, self.trainer.settings(), asdict(self.trainer.schedule))
         known = hashlib.sha256(json.dumps([*trainer, *options]).encode())

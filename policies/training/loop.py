@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes of collecting and learning, with a checkpoint after each (LTP appendix D).
+"""Episodes of collecting and learning, with a checkpoint after each (LTP, Appendix D).
 
 An episode's links, losses and start times follow from the run's seed and the episode's number alone, and
 checkpoints fall between episodes. So a run that was interrupted and resumed equals an uninterrupted run step
@@ -26,7 +26,7 @@ from ltp_switcher.policies.simulator.tasks import Actions, Transition
 from ltp_switcher.policies.training.replay import Replay
 
 CHECKPOINT: Final = "checkpoint.json"
-"""Name of the file in a run's folder that names the run's last checkpoint."""
+"""Name of a file in a run's folder. The file names the run's last checkpoint."""
 
 
 class Learner(Protocol):
@@ -36,16 +36,16 @@ class Learner(Protocol):
     replay: Replay
 
     def begin(self, slots: int) -> None:
-        """Start an episode."""
+        """Start an episode with this number of agent slots."""
 
     def act(self, seen: Transition, *, explore: bool = True) -> Actions:
-        """Choose actions."""
+        """Choose the actions for the next step, with exploration or without."""
 
     def finish(self, seen: Transition) -> None:
-        """End an episode."""
+        """End an episode, whose last transition is `seen`."""
 
     def learn(self, updates: int) -> dict[str, float]:
-        """Do gradient steps, and return the losses by name."""
+        """Do this number of gradient steps, and return the losses by name."""
 
     def state_dict(self) -> dict[str, dict[str, object]]:
         """Return the state for a checkpoint."""
@@ -62,16 +62,16 @@ class Episodes(Protocol):
         """Number of agent slots."""
 
     def reset(self, seed: int) -> Transition:
-        """Start the episode of a seed."""
+        """Draw the episode of this seed, and return its first transition."""
 
     def step(self, actions: Actions) -> Transition:
-        """Advance the episode by one step."""
+        """Carry out the actions, and return the transition after one step."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Length of a training: `episodes` episodes, with `updates` gradient steps after every `steps` control
-    steps.
+    """Length of a training: `episodes` episodes. After every `steps` control steps there are `updates`
+    gradient steps.
     """
 
     episodes: int
@@ -81,7 +81,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Row:
-    """One episode of the learning curve. `reward` is the mean per control step of an active flow."""
+    """One episode of the learning curve. `reward` is the mean reward of an active flow in a control step."""
 
     episode: int
     reward: float
@@ -127,8 +127,8 @@ def train(
 
 
 def evaluate(agent: Learner, environment: Episodes, *, seed: int, episodes: int = 1) -> float:
-    """Return the mean reward per control step of an active flow, without exploration, on held-out
-    episodes.
+    """Run held-out episodes without exploration, and return the mean reward of an active flow in a control
+    step.
     """
     total, count = 0.0, 0
     for episode in range(episodes):

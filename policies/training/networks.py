@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks over sequences, both feed-forward and recurrent. A flow's state is one flat vector.
 
-Anything with `state_size` and this `forward` can be an actor. A hierarchical model keeps its several states
-side by side in the one vector (Spine §3.4).
+Any `SequenceNetwork` can be an actor. A hierarchical actor keeps the states of its several networks side by
+side in this vector (Spine, Section 3.4).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from ltp_switcher.policies.runtime.inference import Layer
 
 
 class SequenceNetwork(nn.Module):
-    """Base of all networks over sequences. `state_size` is 0 for a network without memory."""
+    """Base of all networks over sequences. `state_size` is the length of a flow's state; 0 for a network
+    without memory.
+    """
 
     state_size: int
 
@@ -36,7 +38,9 @@ class SequenceNetwork(nn.Module):
 
 
 class Stack(SequenceNetwork):
-    """The layers of an `inference.Network` in PyTorch, for training. Without layers it is the identity."""
+    """The layers of an `inference.Network` in PyTorch, for training. Without layers the outputs equal the
+    inputs.
+    """
 
     def __init__(self, inputs: int, layers: Sequence[Layer]) -> None:
         super().__init__()
@@ -82,9 +86,9 @@ class Stack(SequenceNetwork):
 
 
 class PartialView(SequenceNetwork):
-    """An actor that sees only the first `seen` values of an observation, which a flow can know.
+    """An actor that sees only the first `seen` values of an observation: the values that a flow can know.
 
-    Critics, which only training needs, may see the true values that follow.
+    The true values that follow are for critics, which only training needs.
     """
 
     def __init__(self, stack: Stack, seen: int) -> None:
@@ -94,16 +98,16 @@ class PartialView(SequenceNetwork):
         self._seen = seen
 
     def forward(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """See the base class."""
+        """See `SequenceNetwork`."""
         outputs: tuple[Tensor, Tensor] = self.stack(inputs[..., : self._seen], state)
         return outputs
 
 
 def stack_of(actor: SequenceNetwork) -> Stack:
-    """Return the actor's stack for the export, taken out of a `PartialView` if there is one.
+    """Return the `Stack` inside a `PartialView`, for the export.
 
     Raises:
-        TypeError: the actor is of another kind.
+        TypeError: the actor is no `PartialView`.
     """
     if not isinstance(actor, PartialView):
         raise TypeError(f"an agent of another trainer: {type(actor).__name__}")
@@ -111,17 +115,18 @@ def stack_of(actor: SequenceNetwork) -> Stack:
 
 
 def follow(target: nn.Module, source: nn.Module, rate: float) -> None:
-    """Move the target's weights towards the source's by this share of the difference."""
+    """Move the target's weights towards the source's, by the share `rate` of their difference."""
     with torch.no_grad():
         for slow, fast in zip(target.parameters(), source.parameters(), strict=True):
             slow.lerp_(fast, rate)
 
 
 class Critic(nn.Module):
-    """Q(history, action): a trunk over observations and previous actions, and a head that adds the action.
+    """Q(history, action): a trunk over observations and previous actions, and a head that adds the action to
+    judge.
 
-    The trunk's state does not depend on the judged action. So one pass over a sequence serves the recorded
-    actions, the actor's actions and the target's actions.
+    The trunk's state does not depend on the judged action. So one pass over a sequence serves for judging the
+    recorded actions, the actor's actions and the target actor's actions.
     """
 
     def __init__(self, observation: int, action: int, trunk: Sequence[Layer], head: Sequence[Layer]) -> None:
@@ -136,22 +141,23 @@ class Critic(nn.Module):
         return self.trunk.state_size
 
     def features(self, observations: Tensor, previous: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Run the trunk over arrays of shape (batch, steps, …). Returns features, shape (batch, steps, F),
-        and the final state.
+        """Run the trunk over arrays of shape (batch, steps, …).
+
+        Returns features, shape (batch, steps, F), and the trunk's final state.
         """
         inputs = torch.cat((observations, previous), dim=2) if self._recurrent else observations
         outputs: tuple[Tensor, Tensor] = self.trunk(inputs, state)
         return outputs
 
     def value(self, features: Tensor, actions: Tensor) -> Tensor:
-        """Return Q of each step, shape (batch, steps)."""
+        """Return Q of the actions at each step, shape (batch, steps)."""
         joined = torch.cat((features, actions), dim=2)
         value: Tensor = self.head(joined, joined.new_zeros(len(joined), 0))[0]
         return value[..., 0]
 
 
 class TwinCritic(nn.Module):
-    """Two critics. The lower value counts (clipped double Q-learning)."""
+    """Two critics, of which the lower value counts (clipped double Q-learning)."""
 
     def __init__(self, first: Critic, second: Critic) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The saved state of an agent that learns: the states of its parts and its counts, each by its name."""
+"""The saved state of an agent that learns: its parts (networks, optimisers) and its counts,
+each by its name.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 COUNTS: Final = "counts"
-"""Name of the entry for the counts. No part has this name."""
+"""Name of the entry for the counts in the saved state. No part has this name."""
 
 
 class Part(Protocol):
@@ -17,16 +19,16 @@ class Part(Protocol):
         """Return the part's state."""
 
     def load_state_dict(self, state: dict[str, object], /) -> object:
-        """Take over a state that `state_dict` returned."""
+        """Restore a state that `state_dict` returned."""
 
 
 def state_of(parts: Mapping[str, Part], counts: Mapping[str, int]) -> dict[str, dict[str, object]]:
-    """Return the state of all parts, and the counts under `COUNTS`."""
+    """Return the state of an agent: each part's state by the part's name, and the counts under `COUNTS`."""
     return {**{name: part.state_dict() for name, part in parts.items()}, COUNTS: dict(counts)}
 
 
 def restore(parts: Mapping[str, Part], state: Mapping[str, dict[str, object]]) -> dict[str, int]:
-    """Load the parts from a state of `state_of`, and return the counts.
+    """Load the parts from a state that `state_of` returned, and return the counts.
 
     Raises `KeyError` if the state lacks a part or the counts. PyTorch raises `RuntimeError` or `ValueError`
     if a part has another shape.

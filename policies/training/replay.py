@@ -18,9 +18,12 @@ class Sequences:
     """A batch of sequences of T transitions, with T + 1 frames each; arrays have the shape (batch, T + 1, …).
 
     Frame k holds the view at time k: `observations`, and the `actions` and `rewards` of the step that led to
-    it. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1]. `states`,
-    shape (batch, state_size), has the actor's state before it saw frame 0. If `starts`, shape (batch,), is
-    true, the burn-in is empty: the frame after it is a flow's first frame, and the actor has no memory there.
+    them. So transition k is observations[k], actions[k + 1], rewards[k + 1], observations[k + 1]. `states`,
+    shape (batch, state_size), has the actor's state before it saw frame 0.
+
+    The burn-in is the beginning of a sequence that only warms up states. Where `starts`, shape (batch,), is
+    true, its frames are empty: the first frame after it is a flow's first frame, and the actor has no memory
+    there.
     """
 
     observations: Array
@@ -45,7 +48,7 @@ class Frame:
 
 
 class Replay:
-    """Stores the last `capacity` sequences, which are sampled uniformly."""
+    """Stores the last `capacity` sequences. All are equally likely to be drawn."""
 
     def __init__(self, capacity: int, steps: int, observation: int, action: int, state: int) -> None:
         frames = steps + 1
@@ -64,7 +67,7 @@ class Replay:
         return self._count
 
     def add(self, sequences: Sequences) -> None:
-        """Add a batch. It replaces the oldest sequences if the replay is full."""
+        """Add a batch of sequences. It replaces the oldest sequences if the replay is full."""
         n = len(sequences.states)
         slots = (self._next + np.arange(n)) % self._capacity
         for name, array in self._arrays.items():
@@ -83,14 +86,15 @@ class Replay:
         return {"counts": counts, **{name: array[: self._count] for name, array in self._arrays.items()}}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        """Undo `dump`."""
+        """Restore the contents that `dump` returned."""
         self._next, self._count = (int(value) for value in arrays["counts"])
         for name, array in self._arrays.items():
             array[: self._count] = arrays[name]
 
 
 class Recorder:
-    """Cuts the frames of n slots into sequences of `steps` transitions, one every `stride` frames.
+    """Cuts the frames of n slots into sequences of `steps` transitions. A sequence begins every `stride`
+    frames.
 
     A sequence is left out unless the slot's flow was active throughout. So no sequence crosses the start of a
     flow or of an episode.
@@ -99,9 +103,9 @@ class Recorder:
         replay: the replay that takes the sequences.
         steps: number of transitions of a sequence, including the burn-in's.
         stride: number of frames from the beginning of one sequence to the beginning of the next.
-        burn_in: length of the burn-in. If it is above 0, each flow's first frames also make a sequence whose
-            burn-in is empty. Otherwise a flow's first decisions would always be burn-in, and never be learned
-            from.
+        burn_in: number of first transitions that only warm up states. If it is above 0, each flow's first
+            frames also make a sequence whose burn-in is empty. Otherwise a flow's first decisions would
+            always be burn-in, and never be learned from.
     """
 
     def __init__(self, replay: Replay, steps: int, stride: int, burn_in: int = 0) -> None:

@@ -46,17 +46,19 @@ class Trainer(ABC, Generic[A]):
 
     @abstractmethod
     def agent(self, seed: int, device: str) -> A:
-        """Build a fresh agent."""
+        """Build an agent that has learned nothing yet. `device` is PyTorch's device."""
 
     def evaluate(self, agent: A) -> Mapping[str, float]:
-        """Judge the trained agent without exploration on held-out links. The figures must include
-        "reward".
+        """Judge the trained agent without exploration on held-out links, and return figures by name. They
+        must include "reward".
         """
         reward = evaluate(agent, self.judged(), seed=self.judged_seed, episodes=self.judged_episodes)
         return {"reward": reward}
 
     def score(self, agent: A, reward: float) -> float:
-        """Return the score that chooses the best episode and seed, given the reward on held-out links."""
+        """Return the score by which the best episode and the best seed are chosen. `reward` is the reward on
+        held-out links.
+        """
         return reward
 
     @abstractmethod
@@ -69,7 +71,7 @@ class Trainer(ABC, Generic[A]):
 
 
 class ActorTrainer(Trainer[Td3]):
-    """A trainer of a single actor, which sees a part of the critics' observations."""
+    """A trainer of a single actor, which sees only a part of an observation. The critics see all of it."""
 
     def networks(self, agent: Td3) -> Networks:
         """See `Trainer`."""
