@@ -252,8 +252,8 @@ def main(arguments: abc.Sequence[str] | None) -> int:
 def judge(
     model: TorchEncoder, known: dict[str, Floats], data: dict[str, list[Sequence]]
 ) -> dict[str, Scores]:
-    """Score two predictors of rewards on the test paths: LinUCB's linear model on the encoder's contexts, and
-    simpler ones.
+    """Score predictors of rewards on the test paths: LinUCB's linear model on the encoder's contexts, and
+    two simpler ones.
     """
     train, test = data["train"], data["test"]
     theta = np.linalg.solve(known["A"] + np.eye(known["A"].shape[1]), known["b"][..., None])[..., 0]

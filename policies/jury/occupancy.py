@@ -44,7 +44,7 @@ _KNOWN_WEIGHT: Final = 0.02
 class Occupancy(SlotArrays):
     """Estimates of the bottleneck shares of flows in numbered slots."""
 
-    # Averages.
+    # Running averages over echoes.
     _numerator = column(np.float64)
     _denominator = column(np.float64)
 

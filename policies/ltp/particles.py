@@ -273,7 +273,7 @@ class ParticleFilter(SlotArrays):
         first = np.cumsum(count)[:, None] - count
         place = np.arange(kept)[None]
         drawn = (self._rng.random((n, kept)) * count).astype(np.int64)
-        # Particles of a full queue come last. If there are more particles than room, an even choice stays.
+        # Particles of a full queue come last. If there are more than fit, evenly spaced ones stay.
         pick = np.where(count > kept, place * count // kept, np.where(place < count, place, drawn))
         lives = count[:, 0] > 0
         chosen: Indices = left[(first + pick)[lives]]

@@ -154,7 +154,7 @@ class SageSignals(_Baseline):
         ).astype(np.float32)
         history = np.moveaxis(self._history[slots], 0, -1).copy()
         history[:-1] = history[1:]
-        # Before the first, everything was as it is now.
+        # Before its first measurement a flow takes all earlier ones as equal to the present one.
         history[:-1] = np.where(np.isnan(history[:-1]), now, history[:-1])
         history[-1] = now
         self._history[slots] = np.moveaxis(history, -1, 0)

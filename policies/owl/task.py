@@ -174,7 +174,7 @@ class OwlTask(SignalsTask):
     def apply(self, actions: Actions) -> None:
         """See `Task`."""
         super().apply(np.eye(len(ACTIONS), dtype=np.float32)[np.asarray(actions, np.int64)])
-        # What the bounds took off.
+        # The bounds on windows may have made some of them smaller.
         self.owl.window_pkts[:] = self.simulator.window.window.reshape(-1)
 
     def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:

@@ -130,8 +130,7 @@ class NodeMeter:
 
     CAPACITY_MEMORY: Final = 0.98
     """Factor by which the largest rate seen decays in each window. If a node does not know its link's
-    capacity, this rate replaces the capacity. After a fall of the capacity the decayed rate is soon right:
-    either the link is full again, or it is idle anyway.
+    capacity, this rate replaces the capacity. A link whose capacity falls is soon full again, or idle anyway.
     """
 
     def __init__(self) -> None:

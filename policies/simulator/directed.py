@@ -57,7 +57,7 @@ def directed(
     slots = np.arange(simulator.agents * simulator.paths.count)
     sending: Bools = np.zeros(slots.size, np.bool_)
     if arm is not None:
-        # It is asked about all slots at once, those that are still empty among them.
+        # The arm is asked about all slots at once, empty slots included.
         arm.begin(slots, np.full(slots.size, INITIAL_WINDOW))
     while simulator.now_s < duration_s - simulator.interval_s / 2:
         interval = simulator.step()

@@ -120,7 +120,7 @@ def run(trainer: Trainer[A], options: argparse.Namespace) -> int:
         results = {str(seed): asdict(outcome) for seed, outcome in outcomes.items()}
         (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         if options.export is not None:
-            # The one that is chosen first, on the card too.
+            # The seed whose weights are exported comes first, also on the card.
             seeds = sorted(
                 outcomes, key=lambda seed: (seed != options.choose, -outcomes[seed].figures[CHOSEN_BY])
             )
