@@ -48,7 +48,7 @@ class Run:
     """RTT over the flow's base RTT, shape (T, F, E)."""
 
     def since(self, start_s: float) -> Run:
-        """Return the part of the run after `time_s`."""
+        """Return the part of the run after `start_s`, in seconds."""
         first = round(start_s / INTERVAL_S)
         return Run(self.share[first:], self.inflation[first:])
 

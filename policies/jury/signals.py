@@ -35,8 +35,8 @@ BOUND: Final = 3.0
 RADIUS_MIN: Final = 0.5
 """Least δ. At 0.5 or more, the range μ - δ to μ + δ always contains 0. So a flow with all of the bandwidth
 never takes more, and a flow with nearly none never gives up more. With δ = 0, flows would keep the shares
-that they have. N equal flows keep their rates at μ = -δ (1 - 2 / N), and μ is within ±(1 - δ). With δ = 0.5 the
-network can choose this μ for any N. With 0.7 it could not, and more than three flows always grew.
+that they have. N equal flows keep their rates at μ = -δ (1 - 2 / N), and μ is within ±(1 - δ). With δ = 0.5
+the network can choose this μ for any N. With 0.7 it could not, and more than three flows always grew.
 """
 FEW_PKTS: Final = 8.0
 """Number of packets in an interval below which the signals say nothing. The rate then grows as fast as it can

@@ -243,7 +243,7 @@ class BalanceFilter(SlotArrays):
         self._keep(slots, self._draw(shape, seen, self._uniform(0.0, 1.3, shape)), seen)
 
     def _draw(self, shape: tuple[int, int], seen: _Seen, load: Float32s | Floats) -> _Pool:
-        """Draw new particles. Many have the largest x / c that LTP, Eq. 4, allows, and the others have less."""
+        """Draw new particles. Many have the largest x / c that LTP, Eq. 4, allows; the others have less."""
         whole = self._rng.random(shape, np.float32) < WHOLE
         alone = whole & (self._rng.random(shape, np.float32) < 0.5)
         rate = seen.wall * np.where(whole, 1.0, self._uniform(0.0, 1.0, shape))

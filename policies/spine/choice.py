@@ -44,8 +44,8 @@ SELDOM_S: Final = 1.5
 lost. Spine, Section 7.5.1, has 1.2 s.
 """
 HASTY: Final = 0.5
-"""Score that is lost for each factor e by which this time is below `SELDOM_S`. Until the trigger settles, it
-fires at every other interval.
+"""Score that is lost for each factor e by which the time between two runs is below `SELDOM_S`. Until the
+trigger settles, it fires at every other interval.
 """
 
 

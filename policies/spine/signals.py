@@ -17,7 +17,7 @@ from ltp_switcher.slots import SlotArrays, column
 STATISTICS: Final = 9
 """Number of statistics that the network sees: the eight of Spine, Table 1, and the interval's length."""
 TRIGGERED: Final = 0.0
-"""Value of the last action above which the policy generator has run."""
+"""If the last action is above this value, the policy generator has run."""
 BURST_S: Final = 0.1
 """Time in seconds over which throughput is averaged before its maximum is taken. Bursts of ACKs in 20 ms
 would exceed the link's rate."""
