@@ -195,8 +195,8 @@ def alone(arm: Arm) -> list[Figure]:
 def judge(weights: Path, links: int) -> list[Figure]:
     """Measure the figures of all experiments.
 
-    `links` is the number of links for the experiment with three flows. Each other experiment has a tenth as
-    many.
+    `links` is the number of links in the experiment with three flows. Each experiment with more flows, a
+    satellite or Cubic has a tenth as many.
     """
     few = max(1, links // 10)
     cases = (

@@ -20,12 +20,12 @@ from ltp_switcher.policies.runtime.measurements import Echo
 from ltp_switcher.slots import SlotArrays, column
 
 MEMORY: Final = 200.0
-"""Number of echoes in the average if round trips are short: 6 s. If the average were twice as long, the
-estimate would come too late: flows would overshoot the fair share and swing about it.
+"""Number of echoes in the running averages if round trips are short: 6 s. If the number were twice as large,
+the estimate would come too late: flows would overshoot the fair share and swing about it.
 """
 MEMORY_RTTS: Final = 15.0
-"""Least length of the average in round trips. An estimate as fast as the control loop would swing along with
-the loop.
+"""Least length of the running averages, in round trips. An estimate as fast as the control loop would swing
+along with the loop.
 """
 BOUND: Final = 1.25
 """Limit of changes of rate and throughput: factors are clipped to 1 / `BOUND` to `BOUND`

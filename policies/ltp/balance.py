@@ -58,7 +58,7 @@ STANDS_PKTS: Final = 2.0
 FULL: Final = 0.9
 """Share of the largest delay above which the queue may be full."""
 COUNT_PKTS: Final = 1.5
-"""Error of a throughput, in packets an interval. LTP, Table 4, has 10 % instead."""
+"""Tolerated error of a measured throughput, in packets an interval. LTP, Table 4, tolerates 10 % instead."""
 STEADY: Final = 0.003
 """Relative change of throughput that happens by itself if flows share the link. Half of a rise of the flow's
 rate is added to this number. Where such a change is only a few packets, a constant throughput proves less.

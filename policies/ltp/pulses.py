@@ -38,20 +38,22 @@ the smaller one.
 """
 CHANGE_LEAST_PKTS: Final = 1.0
 FOLLOWS: Final = 0.5
-"""Least share of the window's change, in logarithms, by which a measure (throughput or RTT) changes if it
-follows the window.
+"""A measure (throughput or RTT) follows the window if it changes by at least this share of the window's
+change, in logarithms.
 
 The shares of throughput and RTT add up to one, except for noise and changes of the path.
 """
 STAYS: Final = 0.35
-"""Largest share of the window's change, up or down, by which a measure changes if it stays."""
+"""A measure (throughput or RTT) stays if it changes by at most this share of the window's change, in
+logarithms.
+"""
 DOUBT_S: Final = 0.001
 """RTT minus the least RTT, in seconds, at which the policy begins to give up some of its window."""
 LOW_SHARE: Final = 0.85
 """Share of the largest throughput below which other flows seem to be on the path."""
 LONG_SHARE: Final = 0.5
-"""Ratio of the queuing delay to the least RTT above which a queue is long: a pulse of a quarter does not
-empty it.
+"""Ratio of the queuing delay to the least RTT above which a queue is long. A pulse, which changes the window
+by a quarter, does not empty such a queue.
 """
 WAIT_RTTS: Final = (10.0, 40.0, 160.0)
 """Three numbers of round trips between two pulses: the first wait, the longest wait if the throughput is low,
@@ -61,8 +63,8 @@ The wait doubles after a pulse that finds no change of the path. If the last pul
 too unsteady for frequent pulses, so the last number applies.
 """
 ANSWERS: Final = 0.5
-"""Largest distance from one at which the sum of the shares of throughput and RTT counts as an answer to a
-pulse.
+"""A pulse is answered if the shares of the window's change by which throughput and RTT have changed add up to
+one, give or take this much.
 """
 WEIGHT: Final = 0.25
 """Weight of a new echo in the running means of throughput and RTT before a pulse."""

@@ -51,7 +51,7 @@ interval late. If the window doubled, it would meanwhile fill another buffer of 
 packets.
 """
 CROWDED_INTERVALS: Final = 10
-"""Number of intervals after another flow has joined in which rates are still settling."""
+"""Number of intervals in which rates still settle after another flow has joined."""
 SMOOTHING: Final = 0.25
 """Weight of a new echo in the smoothed throughput, whose maximum is kept. Single echoes are too noisy for a
 maximum.

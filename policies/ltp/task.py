@@ -40,7 +40,9 @@ that has given way would stay at the smallest window for the rest of the episode
 an effect, and nothing is learned.
 """
 DISPLACED_BY: Final = (-2.5, 0.5)
-"""Range of the logarithm of a ratio: the random window over the flow's fair window."""
+"""Range from which the logarithm of a random window (`DISPLACED_EVERY_S`) over the flow's fair window is
+drawn.
+"""
 TRUTHS: Final = 9
 """Number of the true values that no flow can know. They follow the signals in an observation. The critics see
 all of them. The policy of Oracle, a variant of LTP, sees the first `ORACLE` of them.

@@ -20,7 +20,7 @@ from ltp_switcher.policies.training.td3 import Td3, Td3Config
 from ltp_switcher.policies.training.trainer import ActorTrainer
 
 PARTICLES: Final = 100
-"""Number of particles in training. docs/lab-notes/ltp.md compares it with 1000, the paper's number."""
+"""Number of particles in training. The paper has 1000; docs/lab-notes/ltp.md compares the two numbers."""
 ENVIRONMENTS: Final = 64
 DURATION_S: Final = 12.0
 _AMONG_THEMSELVES: Final[Mapping[str, Any]] = {"flows": (1, 3), "cubic_share": 0.0}

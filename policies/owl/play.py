@@ -90,7 +90,9 @@ def beside_cubic(
 
 
 def from_equilibrium(network: Network, count: int, *, rate_mbps: float, rtt_ms: float) -> float:
-    """Return the largest relative deviation of the sending rates of 2 or 3 Owl-Loss flows from Owl, Eq. 9."""
+    """Return the largest relative deviation of the sending rates of 2 or 3 Owl-Loss flows from their
+    equilibrium (Owl, Eq. 9).
+    """
     paths = Paths.uniform(REPEATS, rate_mbps=rate_mbps, rtt_ms=rtt_ms)
     present = np.arange(3)[:, None] < np.full(REPEATS, count)
     flows = replace(Flows.forever(3, REPEATS), start_s=np.where(present, 0.0, NEVER))

@@ -87,9 +87,9 @@ def friendliness(network: Network) -> float:
 
 
 def equilibrium(network: Network) -> float:
-    """Score how near the sending rates of two and three flows are to Owl, Eq. 9.
+    """Score how near the sending rates of two and three flows are to their equilibrium (Owl, Eq. 9).
 
-    The score is 0 if they meet it, and negative otherwise. `evaluate` uses other links.
+    The score is 0 in the equilibrium, and negative otherwise. `evaluate` uses other links.
     """
     return -float(
         np.mean([from_equilibrium(network, count, rate_mbps=60.0, rtt_ms=40.0) for count in (2, 3)])
