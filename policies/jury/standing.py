@@ -28,8 +28,8 @@ the ratio stays at 1.4 or more.
 """
 STANDS_S: Final = 5.0
 STANDS_RTTS: Final = 10.0
-"""Number of smallest RTTs beyond `HIGH` after which a queue stands, but at least `STANDS_S` seconds. Jury's
-flows take less time to clear the queue of a newcomer.
+"""Time beyond `HIGH` after which a queue stands, as a multiple of the smallest RTT; never less than
+`STANDS_S` seconds. Jury's flows take less time to clear the queue of a newcomer.
 """
 FULL: Final = 0.95
 """Share of the largest RTT above which a queue counts as full."""

@@ -3,9 +3,10 @@
 
 States and steps are the same as in `particles`, which follows the paper's text and trains the policy. Where
 `particles` knows little, its ranges are wide. They are also wrong, because `particles` assumes that the rate
-of all other flows stays the same up to O_j. ACK clocks make that rate mirror the flow's own rate, so
-particles with a wrong capacity survive. Here the assumption holds for an empty queue only. Each signal has
-one use:
+of all other flows stays nearly the same. ACK clocks make that rate mirror the flow's own rate, so particles
+with a wrong capacity survive. Here the assumption holds for an empty queue only.
+
+The flow's rate is x, the rate of all other flows x_o, and the link's capacity c. Each signal has one use:
 
 - ΔRTT tells the load of a standing queue (LTP, Section 4: Δt (x + x_o - c) / c). The others' rate follows
   from this load and the flow's own rate. If the queue is full, the loss tells the load, too (LTP, Eq. 3).

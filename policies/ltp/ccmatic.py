@@ -16,8 +16,9 @@ If beliefs contradict each other, CCmatic gives up the oldest ones. Here the new
 bounds that contradict it. No open code of CCmatic does estimation alone, so this is a re-implementation from
 the text.
 
-LTP's quantities follow from the beliefs. x / c follows from the rate and the bounds of C (LTP, Section 7.1).
-x_o / c may be anything from nothing to the part of the link that the flow leaves.
+LTP's quantities, the flow's rate x and the others' rate x_o over the capacity c, follow from the beliefs. x /
+c follows from the rate and the bounds of C (LTP, Section 7.1). x_o / c may be anything from nothing to the
+part of the link that the flow leaves.
 """
 
 from __future__ import annotations

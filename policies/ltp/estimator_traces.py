@@ -22,9 +22,11 @@ class Trace:
 
     Attributes:
         intervals: the senders' view, T intervals with arrays of shape (n,).
-        rate: true x / c of each *sending* interval, shape (T, n). Row k belongs to echo k.
-        others: true x_o / c of each sending interval, shape (T, n).
-        delay_s: true d, the mean queuing delay of the packets sent in the interval, shape (T, n); NaN if no
+        rate: the flow's true sending rate over the link's capacity (x / c) in each *sending* interval, shape
+            (T, n). Row k belongs to echo k.
+        others: the other flows' true sending rate over the link's capacity (x_o / c) in each sending
+            interval, shape (T, n).
+        delay_s: true mean queuing delay (d) of the packets sent in the interval, shape (T, n); NaN if no
             packet came back.
     """
 

@@ -27,7 +27,7 @@ unknown.
 """
 CAPACITY_MEMORY_S: Final = 0.3
 CAPACITY_LEAST: Final = 0.05
-"""Least rate that converts a queue to a delay, as a share of the link's nominal rate."""
+"""Least rate with which a queue is converted to a delay, as a share of the link's nominal rate."""
 
 
 class SimulatedAgent:
