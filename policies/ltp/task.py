@@ -51,7 +51,7 @@ The order is: utilisation of the link, queuing delay, RTT over base RTT, base RT
 of the bandwidth-delay product, own share of the throughput, unfairness, loss, whether Cubic is present.
 """
 ORACLE: Final = 2
-"""Number of the true values that Oracle's policy sees (LTP, Section 2.2)."""
+"""Number of the true values that the policy of the variant Oracle sees (LTP, Section 2.2)."""
 RANGES: Final = 6
 """Number of values that give the estimation's ranges, on which the probe reward depends. They follow the true
 values, and only critics see them.

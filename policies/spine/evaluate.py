@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge Spine and Spine-Cubic in the simulator: python -m ltp_switcher.policies.spine.evaluate [--json].
 
-All links of a monitor interval run side by side, with several seeds of each kind. One kind is the square wave
-of Spine, Section 2.2, with the values of Section 7.1 (30 ms, 750 KB). Its rate changes every 10 s between 100
-and 50 Mbit/s; the paper gives no rates.
+All links of a monitor interval run side by side, with several seeds of each kind. One kind, the square wave,
+is the link of Spine, Section 2.2, with the values of Spine, Section 7.1 (30 ms, 750 KB). Its rate changes
+every 10 s between 100 and 50 Mbit/s; the paper gives no rates.
 """
 
 from __future__ import annotations
