@@ -199,7 +199,7 @@ def check_numpy(model: TorchEncoder, exported: files.Artifact, sequence: Sequenc
 
 
 def cut_unseen_arms(model: TorchEncoder, sequences: list[Sequence], features: int) -> None:
-    """Set the input weights of arms that no training path has run to 0, because they are still random."""
+    """Set to 0 the input weights of arms that no training path has run. These weights are still random."""
     seen = np.any([s.inputs[:, features:].any(axis=0) for s in sequences], axis=0)
     with torch.no_grad():
         model.gru.weight_ih_l0[:, features:] *= torch.from_numpy(seen.astype(np.float32))

@@ -3,8 +3,8 @@
 flows).
 
 The paper trains each flow on its own reward. Then a flow gains by pushing, because its gain is its own, while
-delay and loss are everyone's. The more flows there are, the longer is the queue on which none wants to give
-way. With the sum over the agents of a link, no agent can win from another one. Cubic's flows do not count:
+delay and loss are everyone's. The more flows there are, the longer a queue they accept before any gives way.
+With the sum over the agents of a link, no agent can win from another one. Cubic's flows do not count:
 with them the policy learned to leave the link to Cubic.
 
 The actor sees only changes, and a critic that saw no more could not predict the reward. The reward depends on

@@ -5,7 +5,7 @@ estimators  coverage and width of the particle filter's and CCmatic's ranges (LT
 links       the policy on the reference link, one factor varied at a time, and beside Cubic (LTP, Section 7.3)
 changes     the policy on a link that changes once, with pulses and without
 swings      the probe reward of flows whose rate swings, on a link that is known exactly (LTP, Section 5)
-paths       mean reward of trained variants on 100 held-out paths of each region (LTP, Section 7.2)
+paths       mean normalised reward of trained variants on 100 held-out paths a region (LTP, Section 7.2)
 """
 
 from __future__ import annotations
