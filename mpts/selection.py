@@ -2,7 +2,7 @@
 """Successive Accepts and Rejects with a fixed budget (Mutant, Algorithm 2).
 
 The algorithm runs in phases. After each phase one arm is accepted into the team or rejected. Two places of
-Algorithm 2 need a reading:
+Mutant, Algorithm 2, need a reading:
 
 - The paper's log-bar is a sum of T terms, where T is the budget. In the paper's sources the sum has n terms,
   where n is the number of arms (Audibert, Bubeck & Munos 2010; Bubeck, Wang & Viswanathan 2013). Only n terms
@@ -136,7 +136,7 @@ class SuccessiveAcceptsRejects:
         self._queue = [int(arm) for turn in reversed(rounds) for arm in turn]
 
     def _end_phase(self) -> None:
-        """Steps 2 to 4 of Algorithm 2: deactivate the arm with the widest empirical gap."""
+        """Deactivate the arm with the widest empirical gap (Mutant, Algorithm 2, steps 2 to 4)."""
         means = self.means
         order = sorted(self._active, key=lambda arm: -means[arm])
         wanted = self.k - len(self._accepted)

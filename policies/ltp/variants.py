@@ -173,8 +173,8 @@ class Variant:
 
     Attributes:
         signals: function that makes the policy's observations.
-        probe: whether the probe reward counts. It counts for all policies except LTP-no-probe, because LTP,
-            Sections 2.2 and 7.2, compare inputs under "the same reward function".
+        probe: whether the probe reward counts. It counts for all policies except LTP-no-probe, because the
+            paper compares inputs under "the same reward function" (LTP, Sections 2.2 and 7.2).
         truths: number of true values that the policy sees, too.
     """
 
