@@ -143,11 +143,11 @@ class Datapath:
         self._order("session-open", Cmd.SESSION_OPEN, payload)
 
     def set_starts(self, starts: npt.NDArray[np.void]) -> None:
-        """Set the arms on which flows to these prefixes begin (`START_DTYPE`, shape (n,)). An entry without
-        arms removes its prefix from the module's table.
+        """Set the arms on which new flows begin. Each entry of `starts`, `START_DTYPE`, shape (n,), names a
+        prefix and its arms. An entry without arms removes its prefix from the module's table.
 
-        Raises `RequestRefusedError` if an arm is not available, if a learned arm lacks a fitting first
-        control, or if the table is full.
+        Raises `RequestRefusedError` if an arm is not available, if the entry lacks the window or rate with
+        which a learned arm begins, or if the table is full.
         """
         for first in range(0, len(starts), protocol.STARTS_MAX):
             batch = starts[first : first + protocol.STARTS_MAX]

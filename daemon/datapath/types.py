@@ -109,7 +109,9 @@ class ControlResult:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeBatch:
-    """Outcomes in the order in which the module sent them."""
+    """Reports of flows (bytes, time, RTT, losses) in the order of sending. The module reports a flow at its
+    end, and a long flow every ten seconds.
+    """
 
     outcomes: OutcomeArray
     dropped: int | None
@@ -207,7 +209,7 @@ def decode_config(parts: Attributes) -> KernelConfig:
 
 
 def decode_counts(parts: Attributes) -> FlowCounts:
-    """Decode the counts of flows from the attributes of set `config`."""
+    """Decode the numbers of open and of refused flows. `parts` are attributes of the netlink set `config`."""
     return FlowCounts(read_uint(parts[ConfigAttr.FLOWS]), read_uint(parts[ConfigAttr.FLOWS_REFUSED]))
 
 

@@ -84,8 +84,8 @@ def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
 
 
 def quorum(hosts: int) -> int:
-    """The number of hosts that have to know an arm before their lessons count, in a site of `hosts` hosts.
-    This host is one of them.
+    """The number of hosts that must have run an arm before their rewards with it count for the others.
+    `hosts` is the number of hosts of the site. Both numbers include this host.
     """
     return 1 if hosts < SMALL else QUORUM
 

@@ -37,7 +37,7 @@ class StartTable(Protocol):
 
 
 class StartingArms:
-    """Writes the arms on which flows to prefixes begin into the module's table.
+    """Writes the module's table of starting arms: the arm on which new flows to a prefix begin.
 
     The chooser starts no flow on a learned arm: a prefix with such an arm is taken out of the table. Prefixes
     of other network namespaces are left out, because each namespace has a table of its own.

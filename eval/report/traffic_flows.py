@@ -80,10 +80,10 @@ class FlowSet:
 
 
 def related(flows: FlowTable) -> FlowTable:
-    """Return the flows with values that are relative to the other schemes, in place of raw values.
+    """Return the flows with their values relative to the mean value of all schemes for the same flow.
 
-    A value becomes relative to the mean of all schemes for the same flow, and is clipped. A flow's
-    information (its weight) becomes the mean of all schemes' information for the same flow.
+    A value is a log reward, so the mean is taken off, and the rest is clipped (`value.clipped`). A flow's
+    information, which is its weight, becomes the mean of all schemes' information for the same flow.
     """
     flows = flows.copy()
     _, twins = np.unique(flows[["seed", "path", "at_s"]], return_inverse=True)

@@ -52,7 +52,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Ratios of our figures to theirs, over the flows of one class on one path; NaN without a flow."""
+    """Our side's figures over the other side's, for the flows of one size class on one path. A figure without
+    a flow is NaN.
+    """
 
     flows: int
     """Number of flows that ended on both sides."""

@@ -31,8 +31,8 @@ class Harm:
 
 
 def alone(run: Run) -> list[Job]:
-    """Return jobs in which each flow beside the first one is alone on the link; none if the path is not about
-    harm.
+    """Return one job for each flow but the first, in which that flow has the link for itself. The list is
+    empty for a path that measures no harm.
     """
     job = run.job
     if not run.path.startswith(_BESIDE):

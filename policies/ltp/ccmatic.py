@@ -63,7 +63,7 @@ class BeliefSets(SlotArrays):
         super().__init__()
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Update the beliefs with an interval, whose arrays have shape (n,)."""
+        """Narrow the ranges of each path's rate and queuing delay by an interval, in arrays of shape (n,)."""
         rows = np.flatnonzero(interval.echo.index > self._index[slots])
         if not rows.size:
             return

@@ -69,8 +69,8 @@ one, give or take this much.
 WEIGHT: Final = 0.25
 """Weight of a new echo in the running means of throughput and RTT before a pulse."""
 ECHOES_LEAST: Final = 2.0
-"""Least number of echoes by which a pulse is judged. If a round trip has more intervals, their
-number counts.
+"""Least number of echoes, each the report of one interval, by which a pulse is judged. A round trip with more
+intervals than this needs the echoes of all of them.
 """
 LATE_ROUNDS: Final = 4.0
 """Number of round trips after which a pulse ends without an answer."""

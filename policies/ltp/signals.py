@@ -254,7 +254,9 @@ def _queue_is_met(interval: Interval) -> Bools:
 
 
 def loses_in_numbers(interval: Interval) -> Bools:
-    """Return whether an interval loses more than a few packets, as at a full buffer, shape (n,)."""
+    """Return whether an interval loses as many packets as a full buffer drops, shape (n,): at least
+    `MANY_PKTS`, and the share `MANY_SHARE` of all.
+    """
     resolved_pkts = interval.acked_pkts + interval.lost_pkts
     loses: Bools = interval.lost_pkts >= np.maximum(MANY_PKTS, MANY_SHARE * resolved_pkts)
     return loses

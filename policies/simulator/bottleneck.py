@@ -193,6 +193,8 @@ def most_over(flows: int) -> float:
 
 
 def check_history(history: int, flows: int, environments: int) -> int | None:
-    """Return the bytes that the curves would need if they exceed the simulator's limit, else None."""
+    """Return None if a history of so many steps fits the simulator's limit of memory, and else the bytes that
+    it needs.
+    """
     needed = 8 * history * environments * (2 * flows + 2)
     return needed if needed > _HISTORY_LIMIT_BYTES else None

@@ -45,14 +45,14 @@ class SimulatedInterval(Interval):
 
 @dataclass(frozen=True)
 class Roster:
-    """The number of flow slots that each controller has on a link. The controllers' rows follow in the order
-    of the fields.
+    """The number of flow slots that each controller has on a link. A slot is a row of the simulator's arrays,
+    and the rows of the controllers stand in the order of the fields.
 
     A policy sets β and C of the first `learned_cubic` Cubic rows (Spine, Section 7.5.2). A roster with such
     rows has neither window nor AIMD rows.
 
     Raises:
-        InvalidValueError: `learned_cubic` does not fit the other numbers.
+        InvalidValueError: `learned_cubic` exceeds `cubic`, or is not 0 beside window or AIMD rows.
     """
 
     window: int = 0

@@ -36,9 +36,9 @@ class Task(Protocol):
         """Start a new episode on this simulator."""
 
     def apply(self, actions: Actions) -> None:
-        """Carry out actions.
+        """Carry out the agents' actions in all E environments.
 
-        They are numbers within ±1, shape (agents * E, action_size), or integers, shape (agents * E,).
+        Actions are numbers within ±1, shape (agents * E, action_size), or integers, shape (agents * E,).
         """
 
     def observe(self, interval: SimulatedInterval) -> tuple[Array, Array]:

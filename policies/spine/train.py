@@ -122,7 +122,7 @@ class SpineTrainer(Trainer[HierarchicalTd3]):
         )
 
     def agent(self, seed: int, device: str) -> HierarchicalTd3:
-        """See `Trainer`."""
+        """Make an untrained agent on this PyTorch device."""
         signals = SpineSignals(self._law, INTERVALS_S[0])
         size, parameters = signals.observation_size, signals.parameters
         return HierarchicalTd3(

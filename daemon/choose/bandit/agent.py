@@ -201,8 +201,11 @@ class MutantAgent(Chooser, SlotArrays):
             records: `RECORD_DTYPE`, shape (n,), one for each slot.
             given: the arms that flows try for team selection (Mutant, Section 5.2), shape (n,); 0 where a
                 flow tries none. The agent learns from these arms as from its own decisions.
-            baseline: the arms that run unless rewards show that another arm is better. With None, Algorithm 1
-                alone decides.
+            baseline: the arm of each flow that runs unless rewards show that another arm is better. With
+                None, Algorithm 1 of Mutant alone decides.
+
+        Returns:
+            The chosen arms and what came of them, in the order of `slots`.
         """
         config = self.config
         n = len(slots)

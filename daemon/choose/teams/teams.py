@@ -147,7 +147,9 @@ class Teams:
         return len(ended)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
-        """Take in new flows. Each gets the team of its prefix, or takes part in the search for a team."""
+        """Take in new flows. A team is the few arms among which the flows to a prefix choose. A flow gets the
+        team of its prefix; if there is none, the flow takes part in the search for it.
+        """
         self._pulls.reset(slots)
         self._tournaments.reset(slots)
         for slot, prefix in zip(slots.tolist(), prefixes, strict=True):

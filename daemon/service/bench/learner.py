@@ -200,7 +200,9 @@ class Result:
     in visits 31 to 100, and in visits 101 to 400.
     """
     kept: Interval | None
-    """Reward relative to the decision's own choice, over all visits to prefixes that are not off-model."""
+    """The learner's reward over the decision's, a mean over all visits to prefixes where no arm earns much
+    more than the decision.
+    """
     ledger: float
     """Share of the reward that trials cost in the worst replay, by the learner's own ledger."""
     worst_prefix: float

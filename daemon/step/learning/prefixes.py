@@ -220,7 +220,10 @@ class KnownPrefixes(SlotArrays):
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> int:
-        """Take over the result of `state`. Returns the length of its arrays. Raises `ArtifactError`."""
+        """Take over the result of `state`. Returns the number of prefixes and hosts for which it has room.
+
+        Raises `ArtifactError` if its arrays do not fit each other, or have numbers that are not finite.
+        """
         keys, seen_s = np.asarray(arrays["keys"], np.uint8), np.asarray(arrays["prefix_seen_s"], float)
         size = len(seen_s)
         mean, flows = (np.asarray(arrays[name], float) for name in ("class_mean", "class_flows"))

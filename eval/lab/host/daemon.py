@@ -150,7 +150,7 @@ class GuestSocket:
         self._flags = 0
 
     def fileno(self) -> int:
-        """The socket's number, which `GuestSelector` knows."""
+        """The number by which `GuestSelector` knows this socket. It is no file descriptor of the host."""
         return GUEST + self._fd
 
     def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
