@@ -110,12 +110,12 @@ def compared(of: Rows, contexts: Floats) -> list[Over]:
     def picked(rows: Rows, model: str) -> Floats:
         return ranking(rows, predict(rows, model, over=0))[:, 0]
 
-    none = picked(of, BLIND)
+    none, seeing = picked(of, BLIND), feature_sets(of, contexts)
     found = []
     for model in SEEING:
         plain = picked(of, model)
         found.append(_over(model, BLIND, plain - none))
-        for name, rows in feature_sets(of, contexts).items():
+        for name, rows in seeing.items():
             found.append(_over(f"{model}, {name}", model, picked(rows, model) - plain))
     return found
 

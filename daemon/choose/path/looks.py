@@ -243,7 +243,7 @@ class Looks(SlotArrays):
         lowest_us = np.minimum(self.floor_us[slots], self.least_us[slots])
         of_top, stretch = throughput_Bps / np.maximum(top_Bps, 1.0), mean_us / lowest_us
         share = reward(of_top, loss, stretch, zeta=self._zeta, kappa=self._kappa)
-        bare = reward(of_top, np.zeros_like(loss), stretch, zeta=self._zeta, kappa=self._kappa)
+        bare = reward(of_top, 0.0, stretch, zeta=self._zeta, kappa=self._kappa)
         self.share[slots] = np.minimum(share, 1.0)
         says_nothing = self._idle[slots] | self._mixed[slots] | self.drained[slots]
         with np.errstate(divide="ignore"):

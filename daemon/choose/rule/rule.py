@@ -474,8 +474,8 @@ class RuleChooser(Chooser, SlotArrays):
             self._test(slots[tested], now_ns[tested], signs.queued[tested])
         compared = signs.compared
         if compared.any():
-            code = np.select((signs.fell, signs.losing), (why.SURPRISED, why.LOSING), why.ALONE)
-            self._compare(slots[compared], code[compared], role[compared] == STEADY, now_ns[compared])
+            fell, losing, steady = signs.fell[compared], signs.losing[compared], role[compared] == STEADY
+            self._compare(slots[compared], fell, losing, steady, now_ns[compared])
         if starves.any():
             self._leave(slots[starves])
         if stuck.any():
@@ -622,14 +622,16 @@ class RuleChooser(Chooser, SlotArrays):
         self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
         self._learn(at)
 
-    def _compare(self, slots: Slots, code: Ints, steady: Bools, now_ns: Floats) -> None:
-        """The probing arm shows what the path has, for the reasons `code`, shape (n,)."""
-        self._code[slots] = code
+    def _compare(self, slots: Slots, fell: Bools, losing: Bools, steady: Bools, now_ns: Floats) -> None:
+        """The probing arm shows what the path has, because the arm fell, loses most of its reward, or ran
+        alone. All arrays have the shape (n,).
+        """
         left, lost = self._surprise.left(slots), self._surprise.lost(slots)
-        self._value[slots] = np.select((code == why.SURPRISED, code == why.LOSING), (left, lost), np.nan)
+        self._code[slots] = np.select((fell, losing), (why.SURPRISED, why.LOSING), why.ALONE)
+        self._value[slots] = np.select((fell, losing), (left, lost), np.nan)
         self._was_steady[slots] = steady
         # BBR loses packets at a policer until it has seen the policer's rate, which takes as long again.
-        rtts = np.where(code == why.LOSING, 2, 1) * COMPARE_RTTS
+        rtts = np.where(losing, 2, 1) * COMPARE_RTTS
         hold_s = np.maximum(self._settings.start_s / 2, rtts * self._looks.mean_us[slots] * 1e-6)
         self._probe(slots, State.COMPARES, now_ns, hold_s)
 
