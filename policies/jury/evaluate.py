@@ -118,8 +118,8 @@ def _figure(case: str, quantity: str, value: float | np.floating, target: Target
 
 
 def three_flows(arm: Arm, links: int) -> list[Figure]:
-    """Measure Jury, Section 5.1.1: three flows on links of 20 to 100 Mbit/s, 10 to 75 ms one way, up to 0.3 %
-    of loss.
+    """Measure three flows as in Jury, Section 5.1.1, on links of 20 to 100 Mbit/s (the paper: 20 to 400),
+    10 to 75 ms one way, and up to 0.3 % of loss.
     """
     rng = np.random.default_rng(SEED)
     paths = uniform(
