@@ -66,7 +66,7 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
     if config.daemon.policy == "schedule":
         return ScheduleChooser(config.daemon.schedule, arms)
     if config.daemon.policy == "rule":
-        return _rule(config, pool)
+        return _rule(config, arms, pool)
     if config.daemon.policy == "epsilon-greedy":
         return EpsilonGreedyChooser(pool, zeta=config.learning.zeta, kappa=config.learning.kappa, seed=seed)
     if config.daemon.policy != "mutant":
@@ -81,11 +81,17 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
     table = ArmTable(tuple(arm.id for arm in available), tuple(arm.name for arm in available))
     agent = MutantAgent(config.learning, config.daemon.step_ms, table, GRUEncoder.from_file(), seed)
     agent.set_pool(pool)
-    return GuardedChooser(_rule(config, pool), agent) if _guarded(config) else agent
+    return GuardedChooser(_rule(config, arms, pool), agent) if _guarded(config) else agent
 
 
-def _rule(config: Config, pool: Sequence[int]) -> RuleChooser:
-    return RuleChooser(pool, config.rule, zeta=config.learning.zeta, kappa=config.learning.kappa)
+def _rule(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -> RuleChooser:
+    return RuleChooser(
+        pool,
+        config.rule,
+        zeta=config.learning.zeta,
+        kappa=config.learning.kappa,
+        default_arm=arm_id(arms, config.kernel.default_arm, "kernel.default_arm"),
+    )
 
 
 def _guarded(config: Config) -> bool:

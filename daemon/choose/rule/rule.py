@@ -70,6 +70,7 @@ from ltp_switcher.daemon.choose.rule.surprise import Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
+from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
@@ -106,6 +107,8 @@ class _Flows(SlotArrays):
     """Whether the flow is in its start: the probing arm's turn, but for flows that begin gently."""
     overfilled = column(np.float64, initial=np.nan)
     """Share of the packets that the start of an earlier flow to the prefix lost; NaN for a usual start."""
+    gentle = column(np.uint8)
+    """The arm of a gentle start for a flow that the kernel began on the probing arm."""
 
 
 class _Signs(NamedTuple):
@@ -158,6 +161,7 @@ class RuleChooser(Chooser, SlotArrays):
         settings: the rule's thresholds.
         zeta: weight of loss in the reward, Mutant Eq. 1.
         kappa: weight of throughput in the reward.
+        default_arm: id of the module's arm for new flows.
     """
 
     _state = column(np.intp)
@@ -180,7 +184,13 @@ class RuleChooser(Chooser, SlotArrays):
     """The RTT floor before it rose, while the probing arm shows whether the path is longer; else 0."""
 
     def __init__(
-        self, pool: Sequence[int], settings: RuleSection, *, zeta: float = 5.0, kappa: float = 2.0
+        self,
+        pool: Sequence[int],
+        settings: RuleSection,
+        *,
+        zeta: float = 5.0,
+        kappa: float = 2.0,
+        default_arm: int = ArmId.CUBIC,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -199,6 +209,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._siblings = Siblings()
         self._newcomers = Newcomers(settings.start_s)
         self._pool = tuple(pool)
+        self._default_arm = default_arm
         self._roles = Prefixes(settings.prefix_s)
         self._overfilled = Prefixes(0.0 if "starts" in settings.without else settings.prefix_s)
         self._memories = {"rule_roles": self._roles, "rule_overfilled": self._overfilled}
@@ -220,15 +231,15 @@ class RuleChooser(Chooser, SlotArrays):
         """Give the roles to these arms, for the flows `slots`; for None, to all open and future flows."""
         if slots is None:
             self._pool = tuple(arms)
-            self._flows.of_role[:] = roles_of(arms)
+            self._give_pool(arms, np.arange(self._flows.capacity))
         else:
-            self._flows.of_role[slots] = roles_of(arms)
+            self._give_pool(arms, slots)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """Take in new flows. Each flow joins the player of the open flows to its prefix."""
         self._flows.reset(slots)
         self._newcomers.reset(slots)
-        self._flows.of_role[slots] = roles_of(self._pool)
+        self._give_pool(self._pool, slots)
         known = (self._overfilled.value(prefix, self._now_ns) for prefix in prefixes)
         self._flows.overfilled[slots] = [np.nan if share is None else share for share in known]
         self._open_players(self._siblings.open(slots, prefixes))
@@ -272,7 +283,7 @@ class RuleChooser(Chooser, SlotArrays):
         young &= ~self._case("few-packets", self._looks.holds_few(of))
         self._flows.role[slots] = np.where(young, PROBING, role)
         arms = self._flows.of_role[slots, self._flows.role[slots]]
-        arms = np.where(self._start(slots, young, of_flows, records["arm"]), records["arm"], arms)
+        arms = self._start(slots, young, of_flows, records["arm"], arms)
         # The arm of a pinned flow is not ours to choose.
         arms = np.where(flags & PINNED, records["want_arm"], arms)
         may = (self._flows.role[slots] == CAREFUL) & (records["arm"] == arms) & self._siblings.leads(slots)
@@ -362,30 +373,44 @@ class RuleChooser(Chooser, SlotArrays):
                 self._code[player] = why.GENTLE
                 self._value[player] = 100 * self._flows.overfilled[first]
 
-    def _start(self, slots: Slots, young: Bools, seen: Floats, arms: ArmIds) -> Bools:
-        """Measure the starts of flows, and tell which flows keep the arms that they have, shape (n,).
+    def _give_pool(self, arms: Sequence[int], slots: Slots) -> None:
+        """Let these flows choose among these arms."""
+        roles = roles_of(arms)
+        self._flows.of_role[slots] = roles
+        # The module's arm for new flows is nobody's choice, but a flow with arms of its own stays among them.
+        usable = self._default_arm in arms or tuple(arms) == self._pool
+        self._flows.gentle[slots] = self._default_arm if usable else roles[PROBING]
+
+    def _start(self, slots: Slots, young: Bools, seen: Floats, had: ArmIds, arms: ArmIds) -> ArmIds:
+        """Measure the starts of flows, and return the flows' arms, shape (n,): gentle starts have their own.
+
+        In a gentle start a flow keeps the arm on which the kernel began it. The kernel may have begun it on
+        the probing arm, for example by an entry of the table of starting arms. Then it gets the module's arm
+        for new flows.
 
         Args:
             slots: flows, shape (n,).
-            young: True where a flow probes for itself, shape (n,).
-            seen: as `looks.read` gives it, shape (fields, n).
-            arms: the arms that the flows run, shape (n,).
+            young: true where a flow probes for itself, shape (n,).
+            seen: fields from `looks.read`, shape (fields, n).
+            had: the arms that the flows run, shape (n,).
+            arms: the arms that the flows' roles call for, shape (n,).
         """
         flows = self._flows
-        kept = np.zeros(slots.shape, np.bool_)
         (at,) = flows.starting[slots].nonzero()
         if not at.size:
-            return kept
-        slots = slots[at]
+            return arms
+        slots, had = slots[at], had[at]
         first = self._state[self._siblings.player[slots]] == State.PROBES
         starting = (flows.role[slots] == PROBING) & (first | young[at])
         gentle = ~np.isnan(flows.overfilled[slots])
-        measured = starting & ~gentle & (arms[at] == flows.of_role[slots, PROBING])
+        probing = had == flows.of_role[slots, PROBING]
+        measured = starting & ~gentle & probing
         self._starts.take(slots[measured], seen[:, at[measured]])
         self._end_starts(slots[~starting])
         flows.starting[slots] = starting
-        kept[at] = starting & gentle
-        return kept
+        kept = np.where(probing, flows.gentle[slots], had)
+        arms[at] = np.where(starting & gentle, kept, arms[at])
+        return arms
 
     def _end_starts(self, slots: Slots) -> None:
         """End the starts of these flows: remember those that overfilled the buffer for their prefixes."""

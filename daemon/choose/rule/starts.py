@@ -6,8 +6,9 @@ than two products cannot hold so many packets, and loses up to a third of them. 
 But most flows of a server end within two seconds, and lose most of their reward.
 
 The first flow to a prefix shows such a buffer, and the next flows to this prefix begin otherwise. Each keeps
-the arm on which the kernel began it (`kernel.default_arm`, Cubic), for the time in which BBR would run.
-Cubic's start ends at the first sign of a queue (HyStart, Ha and Rhee, 2011).
+the arm on which the kernel began it (`kernel.default_arm`, Cubic), for the time in which BBR would run. A
+flow that the kernel began on BBR changes to `kernel.default_arm` at the first step. Cubic's start ends at the
+first sign of a queue (HyStart, Ha and Rhee, 2011).
 """
 
 from __future__ import annotations

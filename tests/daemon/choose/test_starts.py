@@ -15,8 +15,8 @@ from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
-CUBIC = int(ArmId.CUBIC)
-"""The arm on which the kernel begins each flow here."""
+CUBIC, WESTWOOD = int(ArmId.CUBIC), int(ArmId.WESTWOOD)
+"""The kernel begins each flow on Cubic here, unless a test says otherwise."""
 SLOT = np.array([0])
 
 
@@ -60,6 +60,33 @@ def test_after_a_start_that_lost_much_the_next_flow_keeps_the_kernels_arm_for_it
     (_, first), (then_s, then) = flow(chooser, at_s=10.0, duration_s=4.0)
     assert (first, then) == (CUBIC, LTP)
     assert 2.0 <= then_s <= 2.5
+
+
+def born(chooser: RuleChooser, arm: int, at_s: float = 10.0) -> int:
+    """The arm that a flow gets at its first step, if the kernel began it on `arm`."""
+    chooser.open(SLOT, [""])
+    made = record(1, time_ns=int(at_s * 1e9), arm=arm, want_arm=arm)
+    (got,) = chooser.step(SLOT, made).arms.tolist()
+    chooser.close(SLOT)
+    return int(got)
+
+
+def test_a_gentle_start_is_none_under_the_probing_arm_even_if_the_kernel_began_with_it(
+    chooser: RuleChooser,
+) -> None:
+    """The table of starting arms may name the probing arm, for example beside a trial of Cubic."""
+    flow(chooser, total_lost=losing(0.15))
+    assert [born(chooser, arm) for arm in (BBR, CUBIC, WESTWOOD)] == [CUBIC, CUBIC, WESTWOOD]
+
+
+def test_the_arm_of_a_gentle_start_is_the_modules_unless_the_flow_may_not_run_it() -> None:
+    chooser = RuleChooser([BBR, LTP, VEGAS], UNCHECKED, default_arm=WESTWOOD)
+    flow(chooser, total_lost=losing(0.15))
+    assert born(chooser, BBR) == WESTWOOD
+    chooser.open(SLOT, [""])
+    chooser.set_pool([BBR, LTP], SLOT)
+    made = record(1, time_ns=20 * 10**9, arm=BBR, want_arm=BBR)
+    assert chooser.step(SLOT, made).arms.tolist() == [BBR]
 
 
 def test_the_reason_is_the_share_that_was_lost(chooser: RuleChooser) -> None:
