@@ -40,7 +40,9 @@ _REST: Final = Columns("samples", "throughput_stat.sum", "mss", "srtt_us", "min_
 
 
 class Performance(NamedTuple):
-    """The inputs of Mutant Eq. 1, each with the shape (n,)."""
+    """Throughput, loss and RTT of n flows, each with the shape (n,). They are the inputs of the reward
+    (Mutant, Eq. 1).
+    """
 
     throughput_Bps: Floats  # noqa: N815 - B is bytes, b would be bits
     """Packets delivered times the flow's maximum segment size, over the time, in bytes per second."""

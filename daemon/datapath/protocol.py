@@ -108,7 +108,7 @@ class ControlLaw(IntEnum):
 
 
 class RestoreMode(IntEnum):
-    """The private state of an arm to which a flow returns."""
+    """Ways to restore an arm's private state when a flow returns to it."""
 
     # The bytes come back as they were frozen (the paper's way).
     AS_IS = 0

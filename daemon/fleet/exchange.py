@@ -118,7 +118,11 @@ class Word:
     variance: Floats
 
     def says_more(self, before: Word | None) -> bool:
-        """Whether these effects would tell something new to a host that knows those in `before`."""
+        """Return whether these effects would tell a host that knows `before` something new: a newly known or
+        unknown arm, or a mean or variance that moved enough (`SAYS_SD`, `SAYS_VARIANCE`).
+
+        Without `before`, any known effect is new.
+        """
         known = np.isfinite(self.variance)
         if before is None:
             return bool(known.any())

@@ -39,7 +39,9 @@ QUORUM: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The hosts' joint knowledge of p prefixes and k arms."""
+    """The hosts' joint knowledge of p prefixes and k arms. An effect is an arm's gain in log reward over the
+    usual policy.
+    """
 
     mean: Floats
     """Merged effects, shape (p, k); 0 where too few hosts know the arm."""
@@ -48,7 +50,9 @@ class Merged:
     hosts: Ints
     """Number of hosts that know the arm, shape (p, k)."""
     compared: Bools
-    """True where a host's effect could be compared with the effects of other hosts, shape (p, hosts, k)."""
+    """True where a host's effect can be compared with the effects of other hosts, because at least `QUORUM`
+    hosts know the arm, shape (p, hosts, k). The host is one of them.
+    """
     apart: Bools
     """True where a host disagrees with the other hosts, shape (p, hosts, k)."""
 

@@ -65,7 +65,9 @@ def is_arm(scheme: str) -> bool:
 
 
 def lasting(scenario: Scenario) -> bool:
-    """Return whether all flows run the kernel's own protocols. Such results outlive changes of the daemon."""
+    """Return whether the results of a scenario stay valid when the daemon changes: none of its flows needs
+    the daemon, and all run the kernel's own congestion controls.
+    """
     return {scenario.scheme, *(flow.scheme for flow in scenario.flows)} <= set(KERNEL_ARMS)
 
 

@@ -38,12 +38,12 @@ PER_SECOND: Final = round(1.0 / INTERVAL_S)
 
 @dataclass(frozen=True)
 class Run:
-    """A simulation's record: arrays by interval, flow and link, shape (T, F, E). The rows of Jury's flows
-    come first.
+    """A simulation's record, as arrays of shape (T, F, E): T intervals, F flows and E links. Jury's flows
+    come before the Cubic flows.
     """
 
     share: Floats
-    """Each flow's throughput over its link's capacity, shape (T, F, E)."""
+    """Each flow's throughput over its link's capacity, by interval, flow and link, shape (T, F, E)."""
     inflation: Floats
     """RTT over the flow's base RTT, shape (T, F, E)."""
 
@@ -65,7 +65,9 @@ class Run:
 
     @property
     def jain_by_second(self) -> Floats:
-        """Jain's index of the flows' throughputs in each second, averaged over the seconds, shape (E,)."""
+        """Jain's index of the flows' throughputs in each second, averaged over the seconds, for each of the E
+        links, shape (E,).
+        """
         seconds = len(self.share) // PER_SECOND
         binned = self.share[: seconds * PER_SECOND].reshape(seconds, PER_SECOND, *self.share.shape[1:])
         mean: Floats = jain_index(binned.mean(axis=1).swapaxes(0, 1)).mean(axis=0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jury's reward (Jury, Eq. 9), with the sign that the paper's text asks for.
 
-Eq. 9 prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)), where r is the flow's share of the
-bandwidth and L its loss. This formula rewards survival of packets, with a bonus of up to β2 r = 5 r. Beside
-this bonus r^ζ hardly counts.
+Jury, Eq. 9, prints r^ζ - r (β1 (RTT - RTT_min) - β2 (1 - L) / (1 - L_min)), where r is the flow's share of
+the bandwidth and L its loss. This formula rewards survival of packets, with a bonus of up to β2 r = 5 r.
+Beside this bonus r^ζ hardly counts.
 
 The formula contradicts Jury, Section 3.3, where the term belongs to the "penalty terms" of which smaller
 flows "incur lesser". Here the loss term is the penalty β2 (1 - (1 - L) / (1 - L_min)). This term has the same

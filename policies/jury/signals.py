@@ -124,10 +124,10 @@ class JurySignals(SlotArrays):
         self.occupancy.update(slots, echo, previous, probes.astype(np.float64), length_s)
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
-        """See `Signals`. Jury, Eq. 6, gives the wanted action, exploration changes it, and Eq. 7 gives the
-        window.
+        """See `Signals`. Jury, Eq. 6, gives the wanted action, exploration changes it, and Jury, Eq. 7, gives
+        the window.
 
-        The kernel's executor paces by Eq. 8.
+        The kernel's executor paces by Jury, Eq. 8.
         """
         mean, radius = actions.T.astype(np.float64)
         radius = RADIUS_MIN + (1.0 - RADIUS_MIN) * (radius + 1.0) / 2.0

@@ -54,9 +54,10 @@ def log_rates(ranges: Ranges) -> Floats:
 
 
 def probe_reward(ranges: Ranges, weights: Weights) -> Floats:
-    """Return the probe reward R_esti, which pays for narrow estimates (LTP, Eq. 9 to 11), shape (n,).
+    """Return the probe reward R_esti (LTP, Eq. 9 to 11), shape (n,). The reward is higher, the narrower the
+    ranges of a flow's estimates are.
 
-    Without an estimate it is 0.
+    A flow without estimates gets 0.
     """
     delay_s = ranges.delay_s.astype(np.float64)
     rate, others = np.diff(log_rates(ranges), axis=2)[..., 0]

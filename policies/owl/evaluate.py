@@ -39,8 +39,8 @@ FRIENDLY_TARGET: Final = Target(low=0.5, high=2.0)
 
 
 def one_flow(network: Network) -> list[Figure]:
-    """Measure the power of Owl, of Owl without network knowledge, and of Cubic, on held-out traces and a link
-    of constant rate.
+    """Measure the power, throughput over delay, of Owl, of Owl without network knowledge, and of Cubic. Each
+    flow is alone on its link: a held-out cellular trace or a link of constant rate.
     """
     traces = held_out_traces()
     names, shape = list(traces), (len(traces) + 1, REPEATS)

@@ -18,17 +18,17 @@ LOSS_MAX = 0.99
 class Utility:
     """The utility and its coefficients (Owl, Eq. 7): U = λ - δ λ / (1 - p) - β log(RTT / RTT_min).
 
-    Eq. 7 leaves open the unit of the rate λ. If it were Mbit/s, the delay term would count on slow links
-    alone. Here λ is the share of the link's capacity times `scale`. For a flow behind a queue and beside
-    flows of other protocols, more window then pays up to a share of 1 - 1 / (2 scale (1 - δ)) of the link,
-    for β = 0.5.
+    Owl, Eq. 7, leaves open the unit of the rate λ. If it were Mbit/s, the delay term would count on slow
+    links alone. Here λ is the share of the link's capacity times `scale`. For a flow behind a queue and
+    beside flows of other protocols, more window then pays up to a share of 1 - 1 / (2 scale (1 - δ)) of the
+    link, for β = 0.5.
 
     Args:
         delta: weight of loss, δ.
         beta: weight of delay, β; 0 for Owl-Loss.
         scale: value of λ for a flow that is alone and fills the link.
         sending: whether λ is the sending rate, as in the proof of Theorem V.1 of the Owl paper. Otherwise it
-            is the rate of arrivals, as in the text of Eq. 7.
+            is the rate of arrivals, as in the text of Owl, Eq. 7.
     """
 
     delta: float = 0.5

@@ -55,9 +55,9 @@ _UNHEARD[:, [FEATURES.index("pnc"), FEATURES.index("pna")]] = MASKED
 class OwlSignals(SlotArrays):
     """Owl's `Signals`: the features of Owl, Table I, over five intervals, scaled to the order of 1.
 
-    Some absolute values of Table I are replaced by ratios, so that the policy suits links of any speed: RTT
-    over the flow's least RTT, losses over packets, and PNC over the flow's own packets. With the window and
-    the delivered packets, the network can still compute the absolute values.
+    Some absolute values of Owl, Table I, are replaced by ratios, so that the policy suits links of any speed:
+    RTT over the flow's least RTT, losses over packets, and PNC over the flow's own packets. With the window
+    and the delivered packets, the network can still compute the absolute values.
 
     Args:
         slow_start: whether flows with small windows begin with slow start. The paper leaves slow start to

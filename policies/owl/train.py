@@ -62,8 +62,8 @@ CONFIG: Final = DqnConfig(
 )
 
 BESIDE_CUBIC: Final = np.array(((40.0, 25.0), (100.0, 25.0), (60.0, 75.0), (100.0, 75.0), (100.0, 130.0))).T
-"""Rates (Mbit/s) and RTTs (ms) of the links beside Cubic on which the weights to keep are chosen. `evaluate`
-uses other links.
+"""Rates (Mbit/s) and RTTs (ms) of five links, shape (2, 5). Owl shares each link with a Cubic flow, and the
+result helps to choose the weights that are kept. `evaluate` uses other links.
 """
 UNFRIENDLY: Final = 0.5
 """Score that is lost for each factor e between the throughputs of Owl and Cubic, when the weights to keep are

@@ -26,7 +26,7 @@ TICK_S: Final = 0.002
 REPEATS: Final = 3
 """Number of runs of each link."""
 BESIDE_CUBIC: Final = np.array(((50.0, 25.0), (150.0, 40.0), (100.0, 75.0), (60.0, 100.0), (100.0, 140.0))).T
-"""Rates (Mbit/s) and RTTs (ms) of the links beside Cubic."""
+"""Rates (Mbit/s) and RTTs (ms) of the five links that a Spine flow shares with a Cubic flow, shape (2, 5)."""
 CHANGING: Final = np.array(((80.0, 40.0), (160.0, 25.0))).T
 """Rates (Mbit/s) and RTTs (ms) of the links whose rate halves and doubles every 8 s."""
 STEADY_AT_S: Final = (0.020, INTERVAL_S, 0.300)

@@ -91,8 +91,8 @@ def links() -> Paths:
 
 
 def summaries_of(arm: Arm | None, law: Law, interval_s: float) -> dict[str, LinkSummary]:
-    """Run all links and return a summary of each kind. Without an arm, the judged flow is Cubic, and `law`
-    must be `Law.CUBIC`.
+    """Simulate a flow on all links of `links`, and return a summary for each kind of link, by the kind's
+    name. The flow runs `arm`. Without an arm it runs Cubic, and `law` must be `Law.CUBIC`.
     """
     paths = links()
     beside_cubic = np.repeat([kind.beside_cubic for kind in KINDS], SEEDS)
@@ -118,8 +118,10 @@ def _summary(kind: Kind, run: SpineRun, place: Ints, *, has_generator: bool) -> 
 
 
 def judge(spine: Variant, spine_cubic: Variant) -> dict[str, dict[str, LinkSummary]]:
-    """Return summaries by scheme and kind of link. Spine runs at every monitor interval, Spine-Cubic and
-    Cubic at the default.
+    """Simulate Spine, Spine-Cubic and Cubic on all links, and return summaries by scheme and kind of link.
+
+    Spine runs once with each monitor interval of `INTERVALS_S`. Spine-Cubic and Cubic run once, with the
+    interval `INTERVAL_S`.
     """
     console = Console(stderr=True)
     judged = {

@@ -4,7 +4,7 @@
 Two things differ from the paper; docs/lab-notes/spine.md has the measurements. First, Spine, Eq. 1, divides
 by the largest throughput that the flow has seen, which rewards a flow that never tried for more. Here the
 divisor is the flow's fair share of the link. Second, throughput beyond the fair share counts against a flow
-with competitors. As printed, Eq. 1 is largest for a flow that starves Cubic.
+with competitors. As printed, Spine, Eq. 1, is largest for a flow that starves Cubic.
 """
 
 from __future__ import annotations

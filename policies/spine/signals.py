@@ -117,7 +117,9 @@ class SpineSignals(SlotArrays):
         return observations
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
-        """See `Signals`. A row is NaN where the policy generator did not run."""
+        """Return the law's parameters, shape (n, parameters); see `Signals`. A row is NaN if the trigger is
+        not above `TRIGGERED`, so the flow keeps its sub-policy.
+        """
         triggered = actions[:, -1] > TRIGGERED
         chosen = np.clip(actions[:, :-1].astype(np.float64), -1.0, 1.0)
         self._in_force[slots] = np.where(triggered[:, None], chosen, self._in_force[slots])

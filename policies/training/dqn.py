@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DQN (Mnih et al. 2015) for Owl: experience replay, a target network, ε-greedy (Owl §III, Table II).
+"""DQN (Mnih et al. 2015) for Owl: experience replay, a target network, and ε-greedy actions (Owl, Section III
+and Table II).
 
-There is no double or dueling variant, because the authors of Owl saw no difference (§III-B). Every transition
-bootstraps, as in `td3`. The running average of the weights is exported and acts without exploration, because
-the weights of a single step still fluctuate.
+There is no double or dueling variant, because the authors of Owl saw no difference (Owl, Section III-B).
+Every transition bootstraps, as in `td3`. The running average of the weights is exported and acts without
+exploration, because the weights of a single step still fluctuate.
 """
 
 from __future__ import annotations
@@ -110,13 +111,15 @@ class Dqn:
         return self._actions
 
     def finish(self, seen: Transition) -> None:
-        """Record one frame. Call it only at the end of an episode; `act` calls it otherwise."""
+        """Record the last frame of an episode. `act` records all earlier frames of an episode
+        that explores.
+        """
         self._frames += 1
         actions = self._actions[:, None].astype(np.float32)
         self._recorder.add(Frame(seen.observations, actions, seen.rewards, self._no_state, seen.active))
 
     def learn(self, updates: int) -> dict[str, float]:
-        """Do gradient steps (Owl Eq. 2 and 3), and return the mean loss."""
+        """Do gradient steps (Owl, Eq. 2 and 3), and return the mean loss."""
         if len(self.replay) < self.config.batch:
             return {}
         losses = []

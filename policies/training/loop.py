@@ -42,7 +42,7 @@ class Learner(Protocol):
         """Choose the actions for the next step, with exploration or without."""
 
     def finish(self, seen: Transition) -> None:
-        """End an episode, whose last transition is `seen`."""
+        """Record `seen`, the last transition of an episode. No action follows it."""
 
     def learn(self, updates: int) -> dict[str, float]:
         """Do this number of gradient steps, and return the losses by name."""

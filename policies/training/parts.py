@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 COUNTS: Final = "counts"
-"""Name of the entry for the counts in the saved state. No part has this name."""
+"""Key of the counts in an agent's saved state, such as the number of gradient steps. All other keys are names
+of parts.
+"""
 
 
 class Part(Protocol):

@@ -76,7 +76,7 @@ class Replay:
         self._count = min(self._capacity, self._count + n)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sequences:
-        """Draw n sequences with replacement."""
+        """Draw a batch of n sequences at random. A sequence may be drawn more than once."""
         slots = rng.integers(0, self._count, n)
         return Sequences(**{name: array[slots] for name, array in self._arrays.items()})
 
@@ -124,7 +124,9 @@ class Recorder:
         self._age = np.zeros(0, np.int64)
 
     def add(self, frame: Frame) -> None:
-        """Add the next frame of all slots."""
+        """Add the next frame, the data of all slots at one time. If the frame completes sequences, they go
+        into the replay.
+        """
         self._kept.append(frame)
         self._seen += 1
         if len(self._kept) > self._frames:

@@ -23,7 +23,9 @@ from ltp_switcher.measures import loss_rate, reward
 from ltp_switcher.slots import SlotArrays, column
 
 LEFT: Final = 0.5
-"""Share of the reward. A start overfills the buffer if less than this share is left after its losses."""
+"""Share of a flow's reward. If a full buffer's losses at the flow's start leave less than this share, the
+start overfilled the buffer.
+"""
 LOST_LEAST: Final = 8.0
 """Least number of lost packets with which a start counts as overfilling the buffer. BBR version 2 ends its
 start after as many.

@@ -217,7 +217,9 @@ class Surprise(SlotArrays):
         return found
 
     def barred(self, slots: Slots, role: Ints, now_ns: int) -> Bools:
-        """True where a role is still barred, because it starved on the path a short time ago, shape (n,)."""
+        """True where the arm of a role (probing, steady or careful) may not run yet, shape (n,). The arm
+        earned too little on the path a short time ago.
+        """
         found: Bools = self._barred_ns[slots, role] > now_ns
         return found
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of the claims: the bundled ones, and their variations."""
+"""The scenarios (a link and its flows) on which the papers' claims are checked: the files in
+`scenarios/claims`, and copies of them with another duration or another link.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ enum mutant_control_law {
 };
 
 /**
- * enum mutant_restore_mode - The private state of an arm to which a flow returns.
+ * enum mutant_restore_mode - Ways to restore an arm's private state when a flow returns to it.
  * @MUTANT_RESTORE_MODE_AS_IS: The bytes come back as they were frozen (the paper's way).
  * @MUTANT_RESTORE_MODE_REBASE: The bytes come back, and the arm is told that the flow restarts
  *	after an idle period (CA_EVENT_TX_START), so that it may shift its epochs.
