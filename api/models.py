@@ -305,7 +305,7 @@ class TeamSize(Answer):
 
 
 class TeamSizeChange(TeamSize, Kept):
-    """The size of teams after a change."""
+    """The size k of teams (the number of arms picked for a prefix) after a change."""
 
     note: str | None = Field(
         default=None,
@@ -317,7 +317,7 @@ class TeamSizeChange(TeamSize, Kept):
 
 
 class TeamSizeRequest(Request):
-    """The size of teams to set."""
+    """The size k of teams to set: the number of arms picked for a prefix."""
 
     k: Annotated[int, Field(ge=_K.minimum, le=_K.maximum)] = Field(
         description="Size of the team. A size above the number of arms in the pool stands for all of them",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ltp-switcher outcomes` summarises the outcomes of flows by destination prefix, size, starting arm and
-group of an experiment.
+"""`ltp-switcher outcomes` summarises the outcomes of flows (sums over their lives) by destination prefix,
+size, starting arm and group of an experiment.
 """
 
 from __future__ import annotations

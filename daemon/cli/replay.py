@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ltp-switcher replay` shows how well the learner would have chosen arms for visits. A visit is a group of
-flows to a prefix, and comes from a log of outcomes.
+flows to a prefix, and comes from a log of outcomes (sums over the lives of flows).
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Datapath:
         With `start_arms`, new flows begin on arms of the table that `set_starts` fills. If a prefix has
         several arms there, each visit (flows that begin near each other) draws one, with `start_seed`. A flow
         is reported at most once in `rtt_quarters` quarters of its smoothed RTT (0 to 16). At most
-        `outcomes_max` outcomes of flows wait for the method `outcomes`.
+        `outcomes_max` outcomes of flows (sums over their lives) wait for the method `outcomes`.
 
         A socket that steers already may call this again to change these values. Raises `RequestRefusedError`
         while another socket steers.

@@ -77,11 +77,13 @@ READS_MAX: Final = 512
 KNOWN_MAX: Final = 8192
 """Largest number of prefixes that this host remembers."""
 SAYS_SD: Final = 0.1
-"""The mean of an effect tells something new if it has moved by more than this share of its standard
-deviation.
+"""The mean of an effect (an arm's gain in log reward) tells something new if it has moved by more than this
+share of its standard deviation.
 """
 SAYS_VARIANCE: Final = 0.1
-"""The variance of an effect tells something new if it has changed by more than this share of itself."""
+"""The variance of an effect (an arm's gain in log reward) tells something new if it has changed by more than
+this share of itself.
+"""
 WRITTEN: Final = 1.1
 """After a loss, all hosts have written again within this number of longest pauses. The number includes the
 time that exchanges take.

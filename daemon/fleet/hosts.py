@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other hosts of the site: their signs of life, and how well each host's lessons agree with the others'
-lessons.
+"""The other hosts of the site: their signs of life, and how well each host's lessons (its knowledge about the
+arms on a prefix) agree with the others' lessons.
 
 Each host writes its presence, a sign of life, into the store under its name. Two hosts that have the same
 name by mistake overwrite each other's presence, and so notice the mistake.

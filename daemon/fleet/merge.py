@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges the lessons of several hosts about a prefix, so that a host that lies moves the result little.
+"""Merges the lessons of several hosts about a prefix, so that a host that lies moves the result little. A
+lesson has the effect of each arm, which is the arm's gain in log reward.
 
 The weight of a host's effect of an arm is one over the sum of two variances: the effect's own, and the spread
 between hosts (random effects; R. DerSimonian and N. Laird 1986). No host weighs more than the median host. So
@@ -58,7 +59,7 @@ class Merged:
 
 
 def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
-    """Merge the effects of arms that several hosts have found.
+    """Merge the effects (gains in log reward) of arms that several hosts have found.
 
     Args:
         mean: effects by prefix, host and arm, shape (p, hosts, k).

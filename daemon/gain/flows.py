@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The effect of an experiment on the value of flows, for all flows and by size class. A flow's value is the
-logarithm of its reward, and comes from the log of outcomes.
+logarithm of its reward, and comes from the log of outcomes (sums over the lives of flows).
 
 A flow belongs to the group and the time block of its birth, whatever its arm was later. Flows that are not in
 the decision log count, too. As in the report, the statistical unit is a prefix or a time block.

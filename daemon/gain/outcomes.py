@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of flows' outcomes, and its summary by destination prefix, size, starting arm and group of an
-experiment.
+"""The log of flows' outcomes (sums over their lives), and its summary by destination prefix, size, starting
+arm and group of an experiment.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ VISIT_GAP_S: Final = 1.0
 module. A visit is a group of flows that began near each other.
 """
 VISIT_MAX_S: Final = 60.0
-"""Longest time in seconds between the births of the first and the last flow of a visit, as in the kernel
-module.
+"""Longest time in seconds between the births of the first and the last flow of a visit (a group of flows to a
+prefix), as in the kernel module.
 """
 
 
@@ -187,7 +187,8 @@ class VisitTable:
 
 
 def visits_of(rows: OutcomeRows) -> VisitTable:
-    """Find the visits in rows of the log, in the order of their ends. Flows without a value are left out.
+    """Find the visits (groups of flows to a prefix) in rows of the log, in the order of their ends. Flows
+    without a value are left out.
 
     The module numbers the visits of prefixes in its table. For other prefixes the same rule is applied here
     to the times of birth and end. A new visit begins when there was no flow for `VISIT_GAP_S`, or when the

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure functions for the value of a flow, its size class, and its information, which is the weight of the
-value. All of them come from the flow's outcome.
+value. All of them come from the flow's outcome, the sums over its life.
 
 A value is the logarithm of Eq. 1 of the Mutant paper (`measures.reward`, zeta 5, kappa 2) over the flow's
 whole life: log(((bytes / busy time)(1 - 5 loss))^2 / mean RTT). A difference of values is the logarithm of a

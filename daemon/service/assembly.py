@@ -170,8 +170,8 @@ def make_spans(
 def make_outcomes(
     config: Config, arms: Sequence[ArmInfo], datapath: Datapath, home_netns: int
 ) -> Outcomes | None:
-    """Make the part that takes the flows' outcomes from the module and logs them; None if the settings ask
-    for no outcomes.
+    """Make the part that takes the flows' outcomes (sums over their lives) from the module and logs them;
+    None if the settings ask for no outcomes.
     """
     most_mb, state_dir = config.gain.outcomes_mb, config.daemon.state_dir
     if not wants_outcomes(config):
@@ -185,7 +185,9 @@ def make_outcomes(
 
 
 def wants_outcomes(config: Config) -> bool:
-    """Whether the settings ask for outcomes of flows, either to log them or to learn from them."""
+    """Whether the settings ask for outcomes of flows (sums over their lives), either to log them or to learn
+    from them.
+    """
     return bool(config.gain.outcomes_mb and config.daemon.state_dir) or config.visits.learn == "on"
 
 

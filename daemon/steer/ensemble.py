@@ -47,7 +47,7 @@ def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
 
 
 def shared(players: Indices, window_pkts: Floats, unused: Bools) -> Floats:
-    """Make the windows of siblings equal, without a change of their sum.
+    """Make the windows of siblings (flows that share a bottleneck) equal, without a change of their sum.
 
     Args:
         players: number of each flow's player, shape (n,). Siblings have equal numbers.

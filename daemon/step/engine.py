@@ -2,7 +2,7 @@
 """One step: read every flow's measurements, decide, send one batch of commands (Mutant Algorithm 1).
 
 Arrays hold all flows of a step. Python handles a single flow only when the flow begins, when it ends, or when
-it finishes a trial of an arm for team selection.
+it finishes a trial of an arm for team selection (the search for a path's best arms).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the outcomes of flows from the module once a second, and logs them."""
+"""Takes the outcomes of flows (sums over their lives) from the module once a second, and logs them."""
 
 from __future__ import annotations
 

@@ -135,8 +135,8 @@ class Spans(SlotArrays):
     def grouped(
         self, rows: OutcomeRows, unruled: Callable[[Sequence[str]], Bools], *, active: bool
     ) -> OutcomeRows:
-        """Write into the outcomes of flows the group and the time block of the experiment in which each flow
-        was born.
+        """Write into the outcomes of flows (sums over their lives) the group and the time block of the
+        experiment in which each flow was born.
 
         A flow is in no group if its application names the arm, or if a policy covers its prefix.
 

@@ -84,7 +84,7 @@ class GuardedChooser(Chooser):
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> StepResult:
         """Choose the arm of every flow of a step. Only the bandit learns from arms that flows try for team
-        selection.
+        selection (the search for a path's best arms).
         """
         arms = self._rule.step(slots, records, given).arms
         return self._agent.step(slots, records, given, Baseline(arms, self._rule.free(slots)))

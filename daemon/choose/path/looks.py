@@ -130,9 +130,9 @@ class Looks(SlotArrays):
     began_ns = column(np.int64)
     """Time at which the flow started; 0 before the first record."""
     floor_us = column(np.float64, initial=np.inf)
-    """Lowest RTT since the start, or since `forget`."""
+    """Lowest RTT since the player began, or since `forget`."""
     peak_us = column(np.float64)
-    """Highest smoothed RTT since the start, or since `forget`."""
+    """Highest smoothed RTT since the player began, or since `forget`."""
     least_us = column(np.float64, initial=np.inf)
     """Lowest RTT of the look under way."""
     share = column(np.float64, initial=np.nan)
@@ -142,9 +142,9 @@ class Looks(SlotArrays):
     whole = column(np.float64, initial=np.nan)
     """Log of the reward that the last look would have had without its losses, in bytes/s and µs."""
     grown = column(np.bool_)
-    """Whether the rate has stopped growing, since the start or since `forget`."""
+    """Whether the rate has stopped growing, since the player began or since `forget`."""
     bdp_pkts = column(np.float64)
-    """Largest bandwidth-delay product in packets, since the start or since `forget`."""
+    """Largest bandwidth-delay product in packets, since the player began or since `forget`."""
     _quiet_lost = column(np.float64)
     """Packets that were lost while no queue stood, since the start or since `forget`."""
     _first_delivered = column(np.float64)
@@ -160,7 +160,7 @@ class Looks(SlotArrays):
     rate_Bps = column(np.float64, initial=np.nan)  # noqa: N815 - B is bytes
     """Rate of the last look; NaN if the application had too little to send."""
     top_Bps = column(np.float64)  # noqa: N815
-    """Highest rate since the start, or since `forget`."""
+    """Highest rate since the player began, or since `forget`."""
     lost_pkts = column(np.float64)
     """Number of packets lost in the last look."""
     left = column(np.float64)
@@ -168,7 +168,7 @@ class Looks(SlotArrays):
     mean_us = column(np.float64, initial=np.nan)
     """Mean RTT of the last look."""
     packet_us = column(np.float64, initial=np.nan)
-    """Time that one packet took at the look's rate."""
+    """Time in µs that one packet took at the rate of the last look."""
     _log_rate = column(np.float64, initial=np.nan)
     """Logarithm of the last look's rate."""
     _idle = column(np.bool_)

@@ -27,8 +27,8 @@ STANDS: Final = 1.1
 factor.
 """
 CONSTANT: Final = 1.2
-"""Largest ratio between the lowest RTTs of `LOOKS` looks behind a rival, another flow that fills the queue.
-On a link whose rate varies, the ratio is larger.
+"""Largest ratio between the lowest RTTs of `LOOKS` looks (0.25 s or more each) behind a rival, another flow
+that fills the queue. On a link whose rate varies, the ratio is larger.
 """
 SLOW: Final = 0.5
 """A rate is low if its mean is below this share of the highest rate of the path."""

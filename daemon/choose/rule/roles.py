@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule's three roles, probing, steady and careful, and the arm of each."""
+"""The three roles of arms in the rule, and the arm (congestion control) of each role. By default the probing
+arm is BBR, the steady arm is LTP, and the careful arm is Vegas.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ltp_switcher.daemon.datapath.protocol import ArmId
 
 PROBING, STEADY, CAREFUL = range(3)
 ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
-"""The arms of the three roles, in the order probing, steady, careful."""
+"""The arms of the three roles, in the order probing, steady, careful: BBR, LTP, Vegas."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """Substitutes for a role's own arm, if the pool lacks it. The first of these that the pool has takes the
 role.

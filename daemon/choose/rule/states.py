@@ -56,7 +56,9 @@ ROLE: Final = np.array(
 )
 """The role of each state (probing, steady or careful), by the state's value."""
 AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
-"""The state in which each role runs because it has earned the most, by the number of the role."""
+"""The state of a player that runs the arm of a role because this arm has earned the most, by the number of
+the role (probing, steady, careful).
+"""
 
 _JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
 """The states to which the measurements of a path lead."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The automatic team selection: a short paired tournament on the live flows of each prefix.
+"""The automatic team selection, the search for a path's best arms: a short paired tournament on the live
+flows of each prefix.
 
 The incumbent is the arm of the policy. A pair compares another arm with it, in three parts on the same flows:
 first the incumbent, then the other arm, then the incumbent again (`Pair.half` 0 to 2). Each part waits until

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Team selection by Mutant's Algorithm 2 on live flows, with its exact budget: `ltp-switcher mpts start`.
+"""Team selection (the search for a path's best arms) by Mutant's Algorithm 2 on live flows, with its exact
+budget: `ltp-switcher mpts start`.
 
 A pull is one trial of an arm. The flows of a prefix take turns with its pulls, so that no flow bears all of
 them. A pull gives its flow the arm, and waits for `settle_rtts` round trips. In this time the packets and the

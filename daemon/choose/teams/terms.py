@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types that all kinds of team selection share: the terms, the progress and the outcome of a selection."""
+"""Types that all kinds of team selection share. Team selection is the search for a path's best arms; it has
+terms, progress and an outcome.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Changes:
         Args:
             prefixes: numbers of the prefixes, each once.
             visits: number of visits to each prefix so far.
-            values: log rewards of the visits, less the effects of their arms.
+            values: log rewards of the visits, less the effects (gains in log reward) of their arms.
 
         Returns:
             True where the path has changed, shape (m,).

@@ -3,9 +3,9 @@
 
 The daemon learns which arm suits a destination prefix. Here each prefix has six hosts. Either all hosts are
 on one path, or every second host is on another path. Effects of arms and noise come from the kinds of
-prefixes in `bench.learner`. A visit of a host counts for the prefix until the host gets knowledge of its own.
-For comparison, a learner that knows no hosts gets the same draws. Constants were chosen on the kinds
-`TUNING`.
+prefixes in `bench.learner`. A visit is a group of flows, and an effect is an arm's gain in log reward. A
+visit of a host counts for the prefix until the host gets knowledge of its own. For comparison, a learner that
+knows no hosts gets the same draws. Constants were chosen on the kinds `TUNING`.
 """
 
 from __future__ import annotations

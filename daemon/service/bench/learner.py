@@ -47,8 +47,8 @@ HALF: Final = float(np.log(2.0))
 NEW_VISITS: Final = 100
 """Number of visits to each prefix that is new to a learner."""
 TOLD: Final = (None, 0.0, 0.3, 0.6)
-"""Shares of the variance of arms' effects that the numbers of paths explain. With None the learner gets no
-numbers.
+"""Shares of the variance of arms' effects (gains in log reward) that the numbers of paths explain. With None
+the learner gets no numbers.
 """
 DRAWS: Final = 200
 """Number of simulated visits of each arm on each prefix. The replay draws its visits from them."""
@@ -65,8 +65,8 @@ Interval = tuple[float, float, float]
 
 
 class Made(Protocol):
-    """A function that makes the effects of arms on n prefixes, shape (n, arms). Arm 0 is the decision's own
-    choice, and its effects are 0.
+    """A function that makes the effects (gains in log reward) of arms on n prefixes, shape (n, arms). Arm 0
+    is the decision's own choice, and its effects are 0.
     """
 
     def __call__(self, rng: np.random.Generator, n: int, arms: int = ARMS, /) -> Floats: ...
@@ -74,7 +74,9 @@ class Made(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of prefixes: the effects of their arms, their number, and the noise of their visits."""
+    """A kind of prefixes: the effects of their arms (gains in log reward), their number, and the noise of
+    their visits.
+    """
 
     effects: Made
     prefixes: int

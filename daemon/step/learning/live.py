@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning from flow to flow on a running server: outcomes of flows come in, and plans go to the module's
-table.
+"""Learning from flow to flow on a running server: outcomes of flows (sums over their lives) come in, and
+plans go to the module's table.
 
 A visit is a group of flows to a prefix that began near each other on one arm. Once a second the outcomes of
 flows become visits (`tally`), and visits that have ended teach the learner (`choose.visits.learner`). Then a

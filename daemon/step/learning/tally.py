@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the outcomes of flows into visits that have ended.
+"""Turns the outcomes of flows (sums over their lives) into visits that have ended.
 
 A visit is a group of flows to a prefix that began near each other on one arm. It is one observation: the mean
 value of its flows (`gain.value`), weighted by their information. A visit has ended when no outcome came for
