@@ -118,7 +118,7 @@ class Choices:
 
     @property
     def changes(self) -> list[Change]:
-        """The last changes, the latest one at the end."""
+        """The last changes that operators made, the latest change at the end."""
         return self._changes
 
     def reload(self, layers: Layers, apply: Callable[[Config], None]) -> None:

@@ -290,7 +290,9 @@ class Rollout:
 
     @property
     def trial(self) -> StageTrial:
-        """The lots of the present stage."""
+        """The lots of the present stage. They decide in which time blocks a prefix, or all prefixes together,
+        get the daemon's choices.
+        """
         return self._trial
 
     @property

@@ -19,10 +19,12 @@ WINDOW_LEAST_PKTS: Final = 4
 
 
 def drain(controls: ControlArray, records: RecordArray) -> None:
-    """Lower the windows of these flows in their controls, in place.
+    """Lower the windows of flows whose queues are to be emptied. The windows are in the controls, which are
+    changed in place.
 
     Args:
-        controls: `CONTROL_DTYPE`, shape (m,). Controls of other flows stay as they are.
+        controls: the latest decisions for flows of learned arms, `CONTROL_DTYPE`, shape (m,). Controls of
+            other flows stay as they are.
         records: records of the flows whose queues are to be emptied, `RECORD_DTYPE`, shape (n,).
     """
     order = np.argsort(records["cookie"])

@@ -44,7 +44,9 @@ class StepSource(Protocol):
         ...
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """All flows. If `known` returns a flow for a cookie, this flow is in the list as it is."""
+        """Return all flows. For each flow's cookie, `known` may return a description that the caller has
+        already; the list then has this one.
+        """
         ...
 
     def flow(self, cookie: int) -> FlowInfo:

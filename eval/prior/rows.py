@@ -33,7 +33,9 @@ LEAST: Final = 1e-3
 logarithm.
 """
 BATCHES: Final = 5
-"""Number of parts of a run whose means give the variance of a label."""
+"""Number of equal parts into which each run is cut. The spread of the parts' means gives the variance of a
+label, a log ratio of rewards.
+"""
 
 
 @dataclass(frozen=True, slots=True)

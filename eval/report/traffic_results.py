@@ -40,7 +40,9 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
 LEAST_VISITS: Final = 5
-"""Least number of visits that each scheme needs on a path. The learner is replayed on such paths alone."""
+"""Least number of visits (groups of flows to a prefix) that each scheme needs on a path. The learner is
+replayed on such paths alone.
+"""
 DAY_S: Final = 86_400.0
 """Time in seconds that separates two runs in a table of all outcomes."""
 

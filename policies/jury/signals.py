@@ -25,7 +25,9 @@ INTERVAL_S: Final = 0.030
 ALPHA: Final = 0.025
 """Action control coefficient α (Jury, Table 2)."""
 HISTORY: Final = 10
-"""Number of the latest echoes whose signals the network sees."""
+"""Number of the latest echoes that the network sees. An echo tells the fate of the packets of
+one interval.
+"""
 SCALES: Final = np.array((20.0, 10.0))
 """Factors that scale ΔRTT / Δt and the change of the survival ratio to order 1. By Jury, Eq. 1, ΔRTT / Δt is
 the senders' excess over the link's rate, as a share of that rate; 0.05 is a large value.
@@ -51,11 +53,11 @@ LOSS_LIMIT: Final = 0.1
 neither RTT nor survival ratio changes, so the network cannot see the losses.
 """
 LOSS_MEMORY: Final = 16.0
-"""Number of echoes over which the share of lost packets is averaged."""
+"""Number of echoes (reports on one interval each) over which the share of lost packets is averaged."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
-"""Number of intervals after which a flow's random changes of rate are forgotten: 15 s. An echo that comes
-later finds none.
+"""Number of intervals after which a flow's random changes of rate are forgotten: 15 s. An echo, the report on
+one interval, finds none if it comes later.
 """
 
 

@@ -41,7 +41,9 @@ WHOLE: Final = 0.4
 flow is alone.
 """
 LEAVES_PER_S: Final = 1.0
-"""Rate, a second, at which another flow joins in particles in which the flow is alone."""
+"""Rate per second at which particles (possible states of the link) in which the flow is alone become
+particles in which it is not.
+"""
 UNSEEN: Final = (0.3, 2.2)
 """Two numbers about the part of the queue that the RTT does not show.
 

@@ -63,8 +63,8 @@ The wait doubles after a pulse that finds no change of the path. If the last pul
 too unsteady for frequent pulses, so the last number applies.
 """
 ANSWERS: Final = 0.5
-"""A pulse is answered if the shares of the window's change by which throughput and RTT have changed add up to
-one, give or take this much.
+"""A pulse is answered if the product of throughput and RTT changed nearly as the window did. The ratio of the
+logarithms of both changes may differ from 1 by this much.
 """
 WEIGHT: Final = 0.25
 """Weight of a new echo in the running means of throughput and RTT before a pulse."""

@@ -27,9 +27,9 @@ from ltp_switcher.slots import SlotArrays, column, put_first
 LOOK_NS: Final = 250_000_000
 LOOK_RTTS: Final = 2.0
 GAINS: Final = 12
-"""Number of looks over which the rate's swing from look to look is measured."""
+"""Number of looks (0.25 s or more each) over which the rate's swing from look to look is measured."""
 GAINS_LEAST: Final = 6
-"""Least number of looks after which the rate's swing from look to look is known."""
+"""Least number of looks (0.25 s or more each) after which the rate's swing from look to look is known."""
 GRAIN_PKTS: Final = 2.0
 """Number of packets by which two looks at a steady path may differ, because a look counts whole ACKs."""
 SILENCE: Final = 0.25

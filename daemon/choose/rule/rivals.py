@@ -73,7 +73,9 @@ class Rivals(SlotArrays):
         put_first(self._rates, slots, rate_Bps)
 
     def other_arm(self, slots: Slots) -> None:
-        """Forget the looks of these players, because their arms change now."""
+        """Forget the looks (0.25 s or more of measurements each) at these players, because their arms change
+        now.
+        """
         self._lows_us[slots] = np.nan
         self._rates[slots] = np.nan
 

@@ -35,8 +35,8 @@ SEED: Final = 1
 BEGIN_S: Final = 1.8e9
 """Unix time at which the measurement begins."""
 EARLIER: Final = 10_000.0
-"""Number of earlier flows to each known prefix, as after some days. A share of their reward is the budget for
-trials in the second half.
+"""Number of earlier flows to each known prefix, as after some days. A share of their reward becomes the
+budget for trials (flows on another arm) when half of the measurement is over.
 """
 
 

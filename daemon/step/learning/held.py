@@ -98,7 +98,7 @@ class HeldFlows(SlotArrays):
         return made
 
     def leave(self, slots: Slots) -> None:
-        """Let the decision choose the arms of these flows from now on."""
+        """Let the decision, the daemon's usual policy, choose the arms of these flows from now on."""
         self.arm[slots] = 0
 
     def of(self, slot: int) -> Lot | None:

@@ -49,7 +49,7 @@ class KnownPrefixes(SlotArrays):
     seen_s = column(np.float64)
     """Unix time of the last outcome."""
     mean = column(np.float64, len(value.SIZE_NAMES))
-    """Mean value (logarithm of the reward) of the flows to the place, by size class."""
+    """Mean value (logarithm of the reward) of the flows to the prefix or host, by size class."""
     flows = column(np.float64, len(value.SIZE_NAMES))
     """Number of flows in the mean, at most `FLOWS_MEMORY`; 0 if there is no mean."""
 

@@ -100,7 +100,9 @@ class Kernel:
         return self._call(number, *arguments)
 
     def written(self, length: int) -> bytes:
-        """The first `length` bytes that the last call wrote into its `Room`."""
+        """The first `length` bytes that the last system call wrote into its `Room`, the buffer among its
+        arguments.
+        """
         return self._memory[_DATA_AT + _ROOM_AT : _DATA_AT + _ROOM_AT + length]
 
     def first(self, length: int) -> bytes:
