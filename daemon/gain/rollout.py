@@ -42,12 +42,14 @@ GRACE_S: Final = 5.0
 after its end.
 """
 REFERENCE: Final = -0.10
-"""The harm, as a relative change of goodput, for which the status estimates the time until it would be
-proven.
+"""A harm, as a relative change of goodput. The status estimates how long it would take to prove a harm of
+this size.
 """
 SHOWN: Final = (-0.5, -0.3, -0.2, -0.15, -0.1, -0.07, -0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05,
                 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # fmt: skip
-"""The relative effects on goodput at which the interval in the status can end."""
+"""Relative changes of goodput that are tested for the status alone. The interval of the rollout's effect in
+the status ends at tested values.
+"""
 _DRAWS: Final = 8
 """Number of lots from which a round estimates the time until a proof. With a lot for each prefix, each prefix
 counts as one.

@@ -16,7 +16,9 @@ import numpy as np
 from ltp_switcher.arrays import Ints
 
 FLOWS_LEAST: Final = 64
-"""Number of flows that a phase gets before the next phase gets any."""
+"""Number of flows that a phase (the flows whose intervals end in the same step) gets before the next phase
+gets any.
+"""
 PHASES_MAX: Final = 8
 _SLACK: Final = 0.01
 """Share of the arm's interval by which rounding may make an interval shorter."""

@@ -27,7 +27,9 @@ from ltp_switcher.files import write_atomically
 COVERAGE: Final = (
     holdback(200, 0.1, before=True), holdback(50, 0.2, before=False), switchback(24), switchback(288),
 )  # fmt: skip
-"""Designs of the experiments without a true effect."""
+"""Designs of simulated experiments in which the treatment has no effect. They show how often an interval
+contains the true effect, 0.
+"""
 POWER: Final = (
     *(holdback(prefixes, 0.5, before=True) for prefixes in (1000, 2000, 4000, 4500, 5000)),
     *(switchback(blocks) for blocks in (72, 144, 216, 288)),

@@ -84,13 +84,13 @@ def measure(scheme: str) -> Steps:
 
 
 def fit(runs: Mapping[str, Steps]) -> dict[str, dict[str, int]]:
-    """Return the model of a step's time, in ns. The runs are keyed by policy, or by policy and arm ("keep
-    ltp").
+    """Return a model of the time that a step of the daemon takes, in ns, fitted to all runs by least squares.
+    No part of the model is below 0.
 
-    A step of a policy takes `step`, and `flow` for each flow; a step without records takes `empty`. If a flow
-    wants a learned arm, the arm adds its `step` once, and its `flow` for each such flow. The model has an
-    entry for each policy and each learned arm. It is the least-squares fit over all runs, with no part below
-    0.
+    The keys of `runs` are the names of a policy, or of a policy and an arm ("keep ltp"). The model has an
+    entry for each policy and each learned arm. A step of a policy takes `step`, and `flow` for each flow; a
+    step without records takes `empty`. If a flow wants a learned arm, the arm adds its `step` once, and its
+    `flow` for each such flow.
     """
     arms = [LEARNED[arm] for arm in sorted(LEARNED)]
     parts: dict[tuple[str, str], list[npt.NDArray[np.float64]]] = {}

@@ -157,8 +157,8 @@ def features(numbers: Floats) -> Floats:
 def expected(of: Twins, model: str) -> Predicted:
     """Predict the log of each arm's reward over the reward of `BASELINE`: shape (paths, arms).
 
-    Paths of one kind are predicted from those of all other kinds; with `KIND`, each path from the others of
-    its kind. The prediction is NaN where the arm is unknown.
+    A model learns from the paths of all other kinds than the predicted path's kind. The model `KIND` learns
+    from the other paths of the same kind instead. The prediction is NaN where the arm is unknown.
     """
     gains, deviations = np.zeros((2, *of.logs.shape))
     fold = _fold(of)

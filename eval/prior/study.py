@@ -40,8 +40,8 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The reward of one way to pick an arm by a flow's first seconds, over the best arm's reward after these
-    seconds.
+    """A comparison of one way to pick an arm by a flow's first seconds with the best arm. The measure is the
+    picked arm's reward after these seconds over the best arm's.
     """
 
     way: str

@@ -36,7 +36,9 @@ MODES: Final = ("as-is", "bdp")
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Rewards by Mutant's Eq. 1 on one path, under each of the two handovers, one for each seed."""
+    """Rewards (Mutant, Eq. 1) on one path, one for each seed, with each of the two handovers, `as-is` and
+    `bdp`.
+    """
 
     rate_mbps: float
     rtt_ms: float

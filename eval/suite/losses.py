@@ -28,8 +28,8 @@ In order: the flow's first seconds; the time that an arm may take after a change
 that end soon; the time after a switch; an arm that is not the path's best; the best arm itself.
 """
 PROBE_S: Final = 3.0
-"""Longest time in seconds for which a flow stays on an arm between two others so that the stay counts as a
-probe.
+"""A stay of a flow on an arm, between two stays on other arms, counts as a probe if it lasts no longer than
+this time in seconds.
 """
 AFTERMATH_S: Final = 1.0
 

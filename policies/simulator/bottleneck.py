@@ -51,8 +51,8 @@ class Ring:
         return self._rows.reshape(-1).take(index)
 
     def between(self, index: Ints, fraction: Floats) -> Floats:
-        """Interpolate linearly between the row of a flat index and the next row; `fraction` 0 is the first, 1
-        the next.
+        """Return the curve's values between two ticks, by linear interpolation. `fraction` is 0 at the tick
+        of the flat index, and 1 at the next tick.
         """
         rows = self._rows.reshape(-1)
         low = rows.take(index)

@@ -42,7 +42,9 @@ class Stopwatch:
         return records
 
     def step(self, engine: Engine) -> None:
-        """Do as `Engine.step`, and add a row when it returns."""
+        """Do as `Engine.step`. When it returns, add a row with the time that it took and the
+        counts of flows.
+        """
         STEP(engine)
         own_ns = time.monotonic_ns() - self._began_ns - self._kernel_ns
         self.rows.append((*self._counts, own_ns))
