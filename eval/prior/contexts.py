@@ -89,7 +89,9 @@ def feature_sets(of: Rows, contexts: Floats) -> Mapping[str, Rows]:
 
 
 def scores_with(of: Rows, contexts: Floats, baseline: str = "") -> list[Score]:
-    """The scores of the models that see contexts, as `study.scores` has them for the plain features."""
+    """Return the scores of the models that see contexts (outputs of the encoder), once with the plain
+    features and once without.
+    """
     return [
         replace(score, way=f"{score.way}, {name}")
         for name, rows in feature_sets(of, contexts).items()

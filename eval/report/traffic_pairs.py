@@ -99,8 +99,8 @@ class Comparison:
 
 
 def narrowed(flows: FlowSet, paths: Sequence[str], seeds: Sequence[int], chosen: Sequence[int]) -> FlowSet:
-    """Return the flows of these paths and seeds, and of the seeds by which the oracle chooses. An empty list
-    of paths or seeds stands for all.
+    """Return the flows of these paths and seeds, and of the seeds `chosen`, by which the oracle chooses the
+    best arm of each path. An empty list of paths or seeds stands for all.
 
     Raises:
         ConfigError: none of the flows has one of these paths or seeds.

@@ -67,8 +67,8 @@ STEADY: Final = 0.003
 rate is added to this number. Where such a change is only a few packets, a constant throughput proves less.
 """
 GROWTH: Final = 0.01
-"""Relative growth of the largest throughput above which this throughput cannot be the capacity yet, so no
-particle is filtered.
+"""If the largest throughput of a flow grows by more than this share in an interval, it cannot be the capacity
+yet. Then no particle (a possible state of the link) is removed.
 """
 NONE: Final = 0.1
 """Mean probability of survival below which no particle is of use, and all are drawn anew."""

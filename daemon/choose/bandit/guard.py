@@ -50,11 +50,11 @@ class Guard(SlotArrays):
     others.
 
     The guard lets the baseline's arm run, unless the interval of another arm's expected reward lies above the
-    interval of the baseline's arm. Its decisions give a flow an arm for some round trips.
+    interval of the baseline's arm. A decision of the guard gives a flow an arm for some round trips.
 
     Args:
-        bound: half the width of such an interval, as a multiple of LinUCB's sqrt(z' A^-1 z). It is twice the
-            standard deviation of a normalised reward.
+        bound: half the width of such an interval, as a multiple of LinUCB's sqrt(z' A^-1 z). A 95 % interval
+            needs twice the standard deviation of a normalised reward.
         share: largest share of the flows' time that trials of other arms may take.
     """
 

@@ -82,8 +82,8 @@ class Picks:
     gain: Floats
     """Gain of the team's best arm over the best arm of a random team."""
     cost: Floats
-    """Cost of all pulls: the sum of their shortfalls below the decision's own choice, as a number of visits'
-    rewards.
+    """Cost of all pulls, in units of the reward that the decision's own choice earns in a visit: the sum of
+    the shares of this reward that the pulls fell short.
     """
 
 

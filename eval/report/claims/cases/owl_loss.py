@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Senders of Owl-Loss settle where theory says (Owl §V, Eq. 9, and §VII-D, Fig. 9)."""
+"""Senders of Owl-Loss settle at the rates that theory predicts (Owl, Section V, Eq. 9, and Section VII-D,
+Fig. 9).
+"""
 
 from __future__ import annotations
 
