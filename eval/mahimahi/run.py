@@ -51,11 +51,12 @@ def host_protocols() -> tuple[str, ...]:
 
 
 def as_emulated(scenario: Scenario) -> Scenario:
-    """Return the scenario in a form that mahimahi can run here, with even RTTs. Say so if an RTT changes.
+    """Return the scenario in a form that mahimahi can run on this machine: RTTs become even numbers of ms. If
+    the link's RTT changes, say so.
 
     Raises:
         ConfigError: mahimahi cannot run the scenario.
-        EmulationError: something is missing here.
+        EmulationError: this machine lacks a part that mahimahi needs; the message names the part.
     """
     check_emulable(scenario, host_protocols())
     programs()

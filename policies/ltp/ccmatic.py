@@ -63,7 +63,9 @@ class BeliefSets(SlotArrays):
         super().__init__()
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Narrow the ranges of each path's rate and queuing delay by an interval, in arrays of shape (n,)."""
+        """Narrow the ranges of the rate and the queuing delay of the flows' paths by the measurements of
+        `interval`, in arrays of shape (n,).
+        """
         rows = np.flatnonzero(interval.echo.index > self._index[slots])
         if not rows.size:
             return
