@@ -13,7 +13,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
 STARVED, SURPRISED, ALONE, STUCK, SAME, GENTLE, EMPTY, PAUSES = range(16, 24)
-LOSING = 24
+LOSING, UNSEEN = 24, 25
 
 STATE: Final = np.array(
     (
@@ -59,4 +59,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "no queue stood on the path under this arm, so no other one could gain anything",
         "the application had nothing to send for {value:.0f} % of the time: this arm keeps its rate",
         "losses took {value:.0f} % of the reward: this arm shows whether it loses less",
+        "another arm starved, and this one had not run on the path yet",
     )

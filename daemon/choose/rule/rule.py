@@ -630,12 +630,16 @@ class RuleChooser(Chooser, SlotArrays):
         lacks = self._surprise.lacks(slots, role) & ready
         self._bar(slots[lacks], role[lacks])
         starved = self._surprise.barred(slots, role, self._now_ns)
-        state = np.where(starved, AS_BEST[self._surprise.instead(slots, self._now_ns)], state)
+        # An arm that has never run cannot have starved, and the self-check leaves it as soon as it does.
+        unseen = self._surprise.unseen(slots, STEADY, self._now_ns)
+        instead = np.where(unseen, STEADY, self._surprise.instead(slots, self._now_ns))
+        state = np.where(starved, AS_BEST[instead], state)
         role = ROLE[state]
-        reason = np.where(starved, why.STARVED, reason)
+        reason = np.where(starved, np.where(unseen, why.UNSEEN, why.STARVED), reason)
         # The RTT's range contains the flow's start for ever, so only the rate and the losses can tell
         # something new.
-        unfit = again & (role != self._role(slots)) & (lossy | swings)
+        # An arm that starves on this path is no reason to leave an arm that does not.
+        unfit = again & (role != self._role(slots)) & (lossy | swings) & ~starved
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at = slots[given]
         self._other_arm(at, shorter[given])

@@ -7,8 +7,9 @@ is the best mean log reward of another arm, less its standard error. The second 
 level. Page's cumulative sum test weighs the differences by the noise of the path. So a cellular link has to
 show a larger difference than a wired link.
 
-An arm that has never come near the level of another arm starves. The rule bars it, and the other arm runs. An
-arm that has fallen from its own level may starve, too, or its link may have become slower. In this case all
+An arm that has never come near the level of another arm starves. The rule bars it, and the other arm runs. At
+the end of a probe the steady arm runs in its place, if the steady arm has not run on the path yet. An arm
+that has fallen from its own level may starve, too, or its link may have become slower. In this case all
 levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
 has not become slower, and the levels stay. The probing arm also runs if no other arm has a level yet, because
 then there is nothing to compare with. And it runs if an arm has lost more than half of its reward by losses,
@@ -197,10 +198,7 @@ class Surprise(SlotArrays):
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
         """Bar the given role of each player, because it starves. Both arrays have the shape (n,)."""
         self._gap[slots] = self._most(slots) - self._level[slots, role]
-        # One look at a link's worst time says little about the arm, however far its reward is below.
-        looks = np.clip(self._count[slots, role], 1, MEMORY)
-        error = np.sqrt(self._noise2[slots] * (1.0 / looks + 1.0 / MEMORY))
-        far = self._gap[slots] > np.maximum(FAR, SURE * error)
+        far = self._gap[slots] > np.maximum(FAR, SURE * self._error(slots, role))
         self._wait_s[slots, role] = np.where(far, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
         # The last probe has paid.
@@ -208,12 +206,14 @@ class Surprise(SlotArrays):
         self._probe_ns[slots] = np.minimum(self._probe_ns[slots], now_ns + WAIT_S[0] * 1e9)
 
     def lacks(self, slots: Slots, role: Ints) -> Bools:
-        """True where a role has shown less than half of another role's reward, shape (n,).
+        """True where a role has shown less than half of another role's reward, shape (n,). The lack has to
+        exceed the noise of the path, too.
 
         If a role was barred after its last look, the result is false, so that the role gets another chance.
         """
         news = (self._count[slots, role] > 0) & (self._seen_ns[slots, role] >= self._barred_ns[slots, role])
-        found: Bools = news & (self._most(slots) - self._level[slots, role] > HALF)
+        gap = self._most(slots) - self._level[slots, role]
+        found: Bools = news & (gap > np.maximum(HALF, SURE * self._error(slots, role)))
         return found
 
     def barred(self, slots: Slots, role: Ints, now_ns: int) -> Bools:
@@ -245,6 +245,11 @@ class Surprise(SlotArrays):
         best: Ints = np.where(usable.any(axis=1), shown.argmax(axis=1), PROBING)
         return best
 
+    def unseen(self, slots: Slots, role: int, now_ns: int) -> Bools:
+        """True where a role may run on the path and has not run there yet, shape (n,)."""
+        found: Bools = (self._count[slots, role] == 0) & (self._barred_ns[slots, role] <= now_ns)
+        return found
+
     def other_arm(self, slots: Slots) -> None:
         """Reset the sums and the last look of these players, because their arms change now."""
         self._sums[slots] = 0.0
@@ -259,6 +264,13 @@ class Surprise(SlotArrays):
         self._barred_ns[slots] = 0.0
         self._wait_s[slots] = WAIT_S[0]
         self.other_arm(slots)
+
+    def _error(self, slots: Slots, role: Ints) -> Floats:
+        """Standard error of the distance between a role's level and another role's, shape (n,)."""
+        # One look at a link's worst time says little about the arm, however far its reward is below.
+        looks = np.clip(self._count[slots, role], 1, MEMORY)
+        error: Floats = np.sqrt(self._noise2[slots] * (1.0 / looks + 1.0 / MEMORY))
+        return error
 
     def _most(self, slots: Slots) -> Floats:
         """The highest level that any role has, shape (n,); -inf where none has one."""

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
 
@@ -288,3 +288,76 @@ def test_a_fall_by_losses_alone_leaves_the_levels_of_the_path() -> None:
     assert surprise.instead(np.array([0]), 0) == other
     surprise, _ = _losing([*path, *slower])
     assert surprise.instead(np.array([0]), 0) != other
+
+
+class Varying(World):
+    """A path whose RTT once rises tenfold, so that the careful arm comes, which starves there.
+
+    From `swings_s` on, the rate loses a third for 0.4 s of each 0.8 s.
+    """
+
+    def __init__(self, ltp: float = 1.0, swings_s: float = math.inf) -> None:
+        super().__init__(vegas=("steady", 0.2), ltp=("steady", ltp))
+        self._swings_s = swings_s
+
+    def __call__(self, t: float, arm: int) -> tuple[float, float]:
+        rtt_ms, share = super().__call__(t, arm)
+        swung = t > self._swings_s and t % 0.8 > 0.4
+        return 10.0 * rtt_ms if 1.6 < t < 1.9 else rtt_ms, share * (0.7 if swung else 1.0)
+
+
+def test_where_the_careful_arm_starves_the_steady_arm_gets_its_turn_after_the_probe() -> None:
+    """Only the probing arm has shown more, but nothing speaks against an arm that has never run."""
+    chooser = checking()
+    arms = run(duration_s=30.0, under=Varying(), chooser=chooser)
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS, BBR, LTP]
+    (code,) = chooser.reason(np.array([0])).code
+    assert chooser.reasons[code] == "another arm starved, and this one had not run on the path yet"
+
+
+def test_the_steady_arm_gives_way_in_turn_if_it_starves_too() -> None:
+    arms = run(duration_s=30.0, under=Varying(ltp=0.2), chooser=checking())
+    *_, (ltp_s, third), (bbr_s, fourth) = times_s(arms[:, 0])
+    assert (third, fourth) == (LTP, BBR)
+    assert bbr_s - ltp_s < 2.5
+
+
+def test_a_careful_arm_that_starves_is_no_reason_to_leave_the_steady_arm() -> None:
+    """A rate that swings calls for the careful arm, which is barred. The probing arm has shown no less."""
+    arms = run(duration_s=40.0, under=Varying(swings_s=24.0), chooser=checking())
+    assert set(arms[round(25.0 / STEP_S) :, 0].tolist()) == {LTP}
+
+
+def test_an_arm_is_unseen_until_it_has_run_and_while_it_is_not_barred() -> None:
+    surprise, slot, earned = Surprise(), np.array([0]), np.array([10.0])
+    surprise.reset(slot)
+    _look(surprise, 0, earned, earned, 1e9)
+    assert surprise.unseen(slot, 1, 2 * 10**9).all()
+    surprise.bar(slot, np.array([1]), 2 * 10**9)
+    assert not surprise.unseen(slot, 1, 3 * 10**9).any()
+    assert surprise.unseen(slot, 1, 200 * 10**9).all()
+    _look(surprise, 1, earned, earned, 201e9)
+    assert not surprise.unseen(slot, 1, 202 * 10**9).any()
+
+
+def _lacks(noise: float, gap: float, looks: int) -> bool:
+    """Whether an arm lacks reward after so many looks, this far below another arm's level."""
+    surprise, slot, now_ns = Surprise(), np.array([0]), 1e9
+    surprise.reset(slot)
+    other = [(0, 10.0 - noise), (0, 10.0 + noise)] * 12
+    for role, earned in other + [(1, 10.0 - gap)] * looks:
+        now_ns += LOOK_S * 1e9
+        _look(surprise, role, np.array([earned]), np.array([earned]), now_ns)
+    return bool(surprise.lacks(slot, np.array([1]))[0])
+
+
+@given(st.floats(0.05, 2.0), st.floats(0.0, 5.0), st.integers(1, 8))
+@example(0.1, 0.4, 8)
+@example(0.1, 1.0, 8)
+@settings(max_examples=40, deadline=None)
+def test_an_arm_lacks_reward_beyond_the_noise_of_its_path(noise: float, gap: float, looks: int) -> None:
+    """A change by twice the noise from look to look has a standard deviation of the noise times root 2."""
+    error = max(math.sqrt(2) * noise, 0.15) * math.sqrt(1 / looks + 1 / 8)
+    least = max(math.log(2), 3 * error)
+    assume(abs(gap - least) > 0.35 * least)
+    assert _lacks(noise, gap, looks) == (gap > least)
