@@ -153,6 +153,9 @@ class Chooser(ABC):
         open and future flows.
         """
 
+    def set_default_arm(self, arm: int) -> None:  # noqa: B027 - as for `close`
+        """Take note that the module begins new flows on another arm from now on; `arm` is its id."""
+
     def close(self, slots: Slots) -> None:  # noqa: B027 - most choosers have nothing to do
         """Forget flows that have ended. Later flows may be opened in the same slots."""
 

@@ -405,6 +405,8 @@ class Daemon:
         self.rollouts.check(wanted)
         if any(key.section == "kernel" for key in keys):
             self._configure_kernel(kernel)
+        if "kernel.default_arm" in paths:
+            self.engine.set_default_arm(kernel.default_arm)
         teams.configure(new.mpts, new.pool.k, arms)
         if self.engine.spans is not None:
             self.engine.spans.set_pool(arms)

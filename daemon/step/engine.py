@@ -303,6 +303,14 @@ class Engine:
             self._renew_at_ns = now_ns + POLICY_START_NS // 2
             self._starts.write(self.governed.own_starts(), POLICY_START_NS * 1e-9)
 
+    def set_default_arm(self, arm: int) -> None:
+        """Tell the parts that decide where new flows begin that the module begins them on another arm from
+        now on; `arm` is its id. `govern` tells the operators' policies.
+        """
+        self.chooser.set_default_arm(arm)
+        if self.visits is not None:
+            self.visits.set_default_arm(arm)
+
     def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
         """Put the operators' policies in force for open and future flows.
 

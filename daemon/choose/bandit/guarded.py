@@ -72,6 +72,12 @@ class GuardedChooser(Chooser):
         self._agent.set_pool(arms, slots)
         self._rule.set_pool(arms, slots)
 
+    def set_default_arm(self, arm: int) -> None:
+        """Take note that the module begins new flows on another arm from now on; `arm` is its id. Open flows
+        keep the arms of their starts.
+        """
+        self._rule.set_default_arm(arm)
+
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """Begin new flows with the knowledge about their prefixes."""
         self._rule.open(slots, prefixes)

@@ -373,6 +373,12 @@ class RuleChooser(Chooser, SlotArrays):
                 self._code[player] = why.GENTLE
                 self._value[player] = 100 * self._flows.overfilled[first]
 
+    def set_default_arm(self, arm: int) -> None:
+        """Take note that the module begins new flows on another arm from now on; `arm` is its id. Open flows
+        keep the arms of their starts.
+        """
+        self._default_arm = arm
+
     def _give_pool(self, arms: Sequence[int], slots: Slots) -> None:
         """Let these flows choose among these arms."""
         roles = roles_of(arms)

@@ -169,11 +169,7 @@ class LiveLearner:
         self.arms: ArmIds = np.array([DECISION, *arms], np.uint8)
         self._place: Ints = np.full(256, -1)
         self._place[self.arms] = np.arange(self.arms.size)
-        self._default_arm = np.uint8(default_arm)
-        kernels = [arm for arm in (default_arm, *arms) if arm not in LEARNED]
-        self._other: ArmIds = np.array(
-            [next((arm for arm in kernels if arm != taken), default_arm) for taken in range(256)], np.uint8
-        )
+        self.set_default_arm(default_arm)
         self._starts = starts
         self._start_lasts_s = start_lasts_s
         self._news: dict[str, tuple[int, float]] = {}
@@ -199,6 +195,16 @@ class LiveLearner:
         """Number of times since the daemon's start that a prefix was explored anew because a flow starved on
         the arm that the decision chose.
         """
+
+    def set_default_arm(self, arm: int) -> None:
+        """Let the decision's flows begin on another arm of the module; `arm` is its id. Each prefix's entry
+        in the module's table follows with its next plan, within `PLAN_TURNS` seconds.
+        """
+        self._default_arm = np.uint8(arm)
+        kernels = [known for known in (arm, *self.arms[1:].tolist()) if known not in LEARNED]
+        self._other: ArmIds = np.array(
+            [next((known for known in kernels if known != taken), arm) for taken in range(256)], np.uint8
+        )
 
     # Flows
 
