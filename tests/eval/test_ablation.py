@@ -98,13 +98,13 @@ def paths(folder: Path) -> str:
 def test_only_the_paths_on_which_a_case_acts_are_run_without_it(
     lab: list[tuple[str, tuple[str, ...]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["ablate", "--set", paths(tmp_path / "set"), "--cases", "varies,rivals"]
+    command = ["ablate", "--set", paths(tmp_path / "set"), "--cases", "varies,drain"]
     assert main([*command, "--json"]) == 0
-    varies, rivals = json.loads(capsys.readouterr().out)
+    varies, drain = json.loads(capsys.readouterr().out)
     assert lab == [("steady", ()), ("varying", ()), ("varying", ("varies",))]
     assert (varies["acts_on"], varies["ratios"]) == (["varying"], {"steady": 1.0, "varying": 0.5})
     assert varies["mean"]["value"] == pytest.approx(0.7071, abs=1e-3)
-    assert (rivals["acts_on"], rivals["mean"]["value"]) == ([], 1.0)
+    assert (drain["acts_on"], drain["mean"]["value"]) == ([], 1.0)
     assert main([*command, "--replay"]) == 0
     assert "not run" in capsys.readouterr().out
 

@@ -10,10 +10,10 @@ import numpy as np
 from ltp_switcher.daemon.choose.rule.states import State
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
-NEW, KNOWN, FELL, ROSE, OWN, QUEUED, STARVES, RIVAL = range(8)
+NEW, KNOWN, FELL, ROSE, OWN, QUEUED, SLOWER, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
 STARVED, SURPRISED, ALONE, STUCK, SAME, GENTLE, EMPTY, PAUSES = range(16, 24)
-LOSING, UNSEEN = 24, 25
+LOSING, UNSEEN, DRAINS, LONGER = 24, 25, 26, 27
 
 STATE: Final = np.array(
     (
@@ -23,6 +23,10 @@ STATE: Final = np.array(
     np.intp,
 )  # fmt: skip
 """The state to which each reason from `IS_STEADY` on leads."""
+OF_OUTCOME: Final = np.array((QUEUED, LONGER, OWN, SLOWER, RIVAL), np.intp)
+"""The reason that tells an outcome of the experiment with the queue (`drain.Outcome`), by the outcome's
+number.
+"""
 TRIALS: Final = (SHORTER, EARNED, SLOW)
 """The reasons that can end or begin a trial of the careful arm."""
 
@@ -38,8 +42,7 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "and this arm probes it anew",
         "the lowest RTT stayed around {value:.1f} ms: this arm kept a queue, and began anew without it",
         "the lowest RTT stayed around {value:.1f} ms: a queue stood, and this arm shows whose it is",
-        "the rate fell to {value:.0f} % of the path's behind a queue: this arm shows whether another "
-        "flow took the rest",
+        "the lowest RTT stayed around {value:.1f} ms: this arm kept a queue, because the link was slower",
         "the rate rose by a factor of {value:.1f} under this arm: another flow fills the queue",
         f"the highest RTT was {{value:.1f}} times the lowest, no more than {ratio}: the rate was steady",
         f"the highest RTT was {{value:.1f}} times the lowest, more than {ratio}: the rate varied",
@@ -60,4 +63,6 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the application had nothing to send for {value:.0f} % of the time: this arm keeps its rate",
         "losses took {value:.0f} % of the reward: this arm shows whether it loses less",
         "another arm starved, and this one had not run on the path yet",
+        "the lowest RTT stayed around {value:.1f} ms: this arm empties its queue, which shows whose it is",
+        "the lowest RTT stayed around {value:.1f} ms when this arm's queue was empty: the path became longer",
     )

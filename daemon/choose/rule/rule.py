@@ -26,12 +26,12 @@ steady arm, new flows probe: a flow that begins behind a standing queue cannot s
 starve there. If the probing arm's start overfilled the buffer, later flows start on the kernel's arm
 (`starts`). This memory of prefixes outlives the daemon (`prefixes`).
 
-The RTT of the path has changed when its floor, the lowest RTT, has moved (`floor_moves`). The steady arm may
-also raise the RTT by a queue of its own, for example after a fall of the rate, or with siblings. Then the
-steady arm begins anew and empties the queue, and the RTT shows whether the path is longer (`own_queue`). If
-the careful arm keeps a queue of its own, the steady arm empties this queue. If a queue still stands, the
-probing arm tests whether another flow fills it (`rivals`). If the rate rises by much in this test, the
-probing arm stays, because the other two arms would starve.
+The RTT of the path has changed when its floor, the lowest RTT, has moved. If the RTT stays high, the path may
+be longer, or a queue stands: the steady arm's own, for example after a fall of the rate or with siblings, or
+another flow's. One experiment tells (`drain`): the steady arm begins anew and empties the queue, or the
+probing arm runs for a while. If the rate rises by much under the probing arm, another flow fills the queue,
+and the probing arm stays, because the other two arms would starve. If the careful arm keeps a queue of its
+own, the steady arm empties this queue.
 
 With `self_check`, an arm has to earn about as much as other arms have shown on the path. An arm that starves
 beside them gives way to the best of them. An arm that falls below its own earlier reward is compared with the
@@ -52,17 +52,15 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Ints, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told
-from ltp_switcher.daemon.choose.path.floor_moves import FloorMoves
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, ROUND_TRIPS, TIME_NS, Looks, read
 from ltp_switcher.daemon.choose.path.model import BEHIND_QUEUE, PathModel
 from ltp_switcher.daemon.choose.path.pauses import Pauses
 from ltp_switcher.daemon.choose.players.newcomers import Newcomers
 from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
-from ltp_switcher.daemon.choose.rule.own_queue import OwnQueue
+from ltp_switcher.daemon.choose.rule.drain import AFTER, EMPTY, Drain, Outcome, Outcomes
 from ltp_switcher.daemon.choose.rule.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rule.pulses import Pulses
-from ltp_switcher.daemon.choose.rule.rivals import GAIN, Rivals
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
 from ltp_switcher.daemon.choose.rule.starts import Starts
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
@@ -84,8 +82,6 @@ COMPARE_RTTS: Final = 16
 """Number of round trips in which the probing arm fills a path and shows its rate."""
 HOLD_MAX: Final = 5
 """Largest hold of the probing arm while the rate grows, as a multiple of the usual hold."""
-SAME: Final = 1.1
-"""The path counts as the same while its RTT floor changes by less than this factor."""
 PAUSES: Final = 0.25
 """Least share of the time in which the application pauses with which BBR stays."""
 STUCK_S: Final = 5.0
@@ -120,10 +116,8 @@ class _Signs(NamedTuple):
     """The path is another one."""
     rose: Bools
     """The path became longer. This says something only where it has changed."""
-    tested: Bools
-    """Another flow may have taken the queue or the rate."""
-    queued: Bools
-    """A queue stands. This says something only where there is something to test."""
+    asked: Bools
+    """A queue stands, and the probing arm has to show whose it is."""
     starves: Bools
     """The arm starves beside what another one has shown."""
     fell: Bools
@@ -138,7 +132,7 @@ class _Signs(NamedTuple):
     @property
     def any(self) -> Bools:
         """True where a player has a sign."""
-        found: Bools = self.changed | self.tested | self.starves | self.compared | self.stuck
+        found: Bools = self.changed | self.asked | self.starves | self.compared | self.stuck
         return found
 
     @property
@@ -196,9 +190,7 @@ class RuleChooser(Chooser, SlotArrays):
         self._settings = settings
         self._looks = self.part(Looks(zeta=zeta, kappa=kappa))
         self._path = self.part(PathModel())
-        self._moves = self.part(FloorMoves(settings))
-        self._own = self.part(OwnQueue(settings.rtt_step, settings.change_s))
-        self._rivals = self.part(Rivals(settings.rival_s))
+        self._drain = self.part(Drain(settings))
         self._trials = self.part(Trials())
         self._surprise = self.part(Surprise())
         self._shown_before = self.part(Surprise())
@@ -306,7 +298,7 @@ class RuleChooser(Chooser, SlotArrays):
         of = self._siblings.player[slots]
         early = (records["round_trips"] < DRAIN_RTTS) & self._drained[of]
         least_us = records["rtt_stat"]["min"].astype(np.float64)
-        empties = self._own.empties(of, least_us, self._now_ns)
+        empties = self._drain.empties(of, least_us, self._now_ns)
         found: Bools = (early | empties) & (self._flows.role[slots] == STEADY)
         return found
 
@@ -319,7 +311,7 @@ class RuleChooser(Chooser, SlotArrays):
         """True where a test of the queue has begun since the last call, shape (n,). The learned arm begins
         anew then.
         """
-        return self._own.begun(self._siblings.player[slots])
+        return self._drain.begun(self._siblings.player[slots])
 
     def starved(self, slots: Slots) -> Bools:
         """True where the self-check barred an arm of the flow's player since the last call, shape (n,)."""
@@ -429,7 +421,6 @@ class RuleChooser(Chooser, SlotArrays):
         looks, now_ns, role = self._looks, seen[TIME_NS], self._role(slots)
         self._path.look(slots, looks.measure(slots, seen), now_ns)
         least_us = looks.least_us[slots]
-        self._rivals.look(slots, least_us, looks.rate_Bps[slots])
         settled = seen[ROUND_TRIPS] >= self._settings.settle_rtts
         signs = self._signs(slots, seen, role, settled)
         # The drained steady arm shows the floor, which BBR's start or test did not show.
@@ -437,7 +428,7 @@ class RuleChooser(Chooser, SlotArrays):
         kept |= self._drained[slots] & (role == STEADY) & ~settled
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
         self._go_by(signs, slots, role, least_us, now_ns)
-        same = (self._state[slots] == State.PROBES) & (looks.floor_us[slots] < SAME * self._was_us[slots])
+        same = (self._state[slots] == State.PROBES) & (looks.floor_us[slots] < EMPTY * self._was_us[slots])
         if same.any():
             self._return(slots[same])
         ready = (role == PROBING) & ~signs.starves & ~same & self._ready(slots, now_ns)
@@ -459,29 +450,27 @@ class RuleChooser(Chooser, SlotArrays):
         looks, settings, now_ns = self._looks, self._settings, seen[TIME_NS]
         probing, steady = role == PROBING, role == STEADY
         least_us = looks.least_us[slots]
+        drains = self._state[slots] == State.DRAINS
         # While an arm empties the queue, the RTT is not the arm's own, and the next arm would find an empty
         # path.
-        judged = ~probing & settled & ~looks.drained[slots] & ~self._own.under_way(slots)
+        judged = ~probing & settled & ~looks.drained[slots] & ~drains
         own_us = np.where(steady, STEADY_US, 0.0)
-        shorter, rose, high_s = self._moves.look(slots, least_us, looks.floor_us[slots], own_us, seen)
-        others = self._end_own(slots, least_us, now_ns)
-        high = self._case("own-queue", judged & steady & (high_s >= settings.rise_s))
-        judged &= ~self._begin_own(slots, high, rose, least_us, now_ns)
+        shorter, rose, high_s = self._drain.look(slots, looks, own_us, seen)
+        others = self._end_drain(slots, now_ns)
+        high = self._case("drain", judged & steady & (high_s >= settings.rise_s))
+        judged &= ~self._begin_drain(slots, high, rose, now_ns)
         stands = judged & (high_s >= QUEUE_RISES * settings.rise_s)
         # The test does not come again at once, because the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= settings.change_s * 1e9
-        queued = others | (stands & steady & again)
+        asked = others | self._case("drain", stands & steady & again)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
         moves = self._state[slots] == State.FOLLOWS
         # A path may become shorter while the earlier arm's queue drains. The window of the longer path would
         # fill the buffer, and so hide that for good.
-        draining = looks.drained[slots] | self._drained[slots] | self._own.under_way(slots)
+        draining = looks.drained[slots] | self._drained[slots] | drains
         early = steady & ~settled & ~draining
-        changed = self._case("floor-moves", (judged & ((shorter & ~moves) | rose)) | (early & shorter))
-        top_Bps = looks.top_Bps[slots]
-        suspected = judged & self._rivals.suspected(slots, looks.floor_us[slots], top_Bps, now_ns)
-        suspected = self._case("rivals", suspected)
-        tested = (queued | suspected) & ~changed
+        changed = self._case("drain", (judged & ((shorter & ~moves) | rose)) | (early & shorter))
+        asked &= ~changed
         starves = fell = alone = losing = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
             # In a gentle start the probing arm does not run.
@@ -490,19 +479,19 @@ class RuleChooser(Chooser, SlotArrays):
             queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
             whole, floor_us = looks.whole[slots], looks.floor_us[slots]
             found = self._surprise.look(slots, role, earned, whole, floor_us, now_ns, queued_arm)
-            starves, fell, alone, losing = (surprised & ~changed & ~tested for surprised in found)
+            starves, fell, alone, losing = (surprised & ~changed & ~asked for surprised in found)
         stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)
         stuck &= looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S
-        stuck &= ~(changed | tested | starves | fell | alone | losing)
-        return _Signs(judged, changed, rose, tested, queued, starves, fell, alone, losing, stuck)
+        stuck &= ~(changed | asked | starves | fell | alone | losing)
+        return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck)
 
     def _go_by(self, signs: _Signs, slots: Slots, role: Ints, least_us: Floats, now_ns: Floats) -> None:
         """Bring the players with a sign into the state that it calls for. All arrays have shape (n,)."""
-        changed, tested, starves, stuck = signs.changed, signs.tested, signs.starves, signs.stuck
+        changed, asked, starves, stuck = signs.changed, signs.asked, signs.starves, signs.stuck
         if changed.any():
             self._follow(slots[changed], signs.rose[changed], least_us[changed], now_ns[changed])
-        if tested.any():
-            self._test(slots[tested], now_ns[tested], signs.queued[tested])
+        if asked.any():
+            self._ask(slots[asked], now_ns[asked])
         compared = signs.compared
         if compared.any():
             fell, losing, steady = signs.fell[compared], signs.losing[compared], role[compared] == STEADY
@@ -523,7 +512,7 @@ class RuleChooser(Chooser, SlotArrays):
         lasted = (now_ns - self._since_ns[slots]) / self._hold_ns[slots]
         # On a long path BBR is still in its start, which is faster than another arm's start.
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
-        testing = np.isin(state, (State.TESTS_QUEUE, State.TESTS_RATE, State.BESIDE_RIVAL))
+        testing = np.isin(state, (State.ASKS, State.BESIDE_RIVAL))
         # Behind another flow's queue the RTT says nothing about the path, and a short buffer stays short.
         varies = self._case("varies", ratio > self._settings.rtt_ratio)
         few = self._case("few-packets", looks.holds_few(slots))
@@ -534,7 +523,7 @@ class RuleChooser(Chooser, SlotArrays):
         ready: Bools = (ROLE[state] == PROBING) & ~looks.drained[slots] & (held | shows)
         ended = ready & testing
         if ended.any():
-            ready[ended] = self._end_test(slots[ended], now_ns[ended])
+            ready[ended] = self._end_asking(slots[ended], now_ns[ended])
         return ready
 
     def _stays(self, slots: Slots, ratio: Floats, held: Bools, shown: Bools) -> Bools:
@@ -562,25 +551,40 @@ class RuleChooser(Chooser, SlotArrays):
         self._value[at] = 100 * share
         return empty | np.isin(slots, at)
 
-    def _begin_own(
-        self, slots: Slots, high: Bools, constant: Bools, least_us: Floats, now_ns: Floats
-    ) -> Bools:
-        """Test whether the queue is the arm's own where the RTT is high; true where a test begins."""
-        begin = high & self._own.due(slots, self._looks, constant, ~self._siblings.alone(slots), now_ns)
+    def _begin_drain(self, slots: Slots, high: Bools, constant: Bools, now_ns: Floats) -> Bools:
+        """The steady arm empties the queue where the RTT is high and the queue may be its own: shape (n,)."""
+        looks = self._looks
+        begin = high & self._drain.due(slots, looks, constant, ~self._siblings.alone(slots), now_ns)
         if begin.any():
-            at = slots[begin]
-            self._own.begin(at, constant[begin], least_us[begin], self._looks.floor_us[at], now_ns[begin])
-            self._moves.forget(at)
-            self._code[at] = why.OWN
-            self._value[at] = least_us[begin] * 1e-3
+            at, least_us = slots[begin], looks.least_us[slots[begin]]
+            self._drain.empty(at, looks, constant[begin], looks.floor_us[at], least_us, now_ns[begin])
+            self._drain.forget(at)
+            self._state[at] = State.DRAINS
+            self._code[at] = why.DRAINS
+            self._value[at] = least_us * 1e-3
         return begin
 
-    def _end_own(self, slots: Slots, least_us: Floats, now_ns: Floats) -> Bools:
-        """End tests; where a queue stands that is another's, shape (n,)."""
-        goes_on, floor_us, others = self._own.look(slots, least_us, self._looks.floor_us[slots], now_ns)
-        if goes_on.any():
-            self._looks.forget(slots[goes_on], floor_us[goes_on])
+    def _end_drain(self, slots: Slots, now_ns: Floats) -> Bools:
+        """End the time of small windows; true where a queue still stands, which is another's, shape (n,)."""
+        over = self._drain.over(slots, now_ns)
+        others = np.zeros(slots.shape, np.bool_)
+        if over.any():
+            at = slots[over]
+            floor_us = self._looks.floor_us[at]
+            outcome = self._drain.emptied(at, floor_us)
+            others[over] = outcome == Outcome.OPEN
+            longer = outcome == Outcome.LONGER_PATH
+            known = ~others[over]
+            self._looks.forget(at[known], np.where(longer, self._drain.lowest_us(at), floor_us)[known])
+            told = self._code[at] == why.DRAINS
+            self._code[at[told]] = why.OF_OUTCOME[outcome[told]]
+            self._go_on(at[known], self._state[at[known]], outcome[known])
         return others
+
+    def _go_on(self, slots: Slots, before: States, outcome: Outcomes) -> None:
+        """Bring players from the states before an outcome into those after it. All arrays have shape (n,)."""
+        for (state, found), after in AFTER.items():
+            self._state[slots[(before == state) & (outcome == found)]] = after
 
     def _follow(self, slots: Slots, rose: Bools, least_us: Floats, now_ns: Floats) -> None:
         """Another path: a longer one is probed; on a shorter one the steady arm begins without a queue."""
@@ -594,14 +598,15 @@ class RuleChooser(Chooser, SlotArrays):
         self._path.forget(slots)
         self._surprise.forget(slots)
         fell, fell_us = slots[~probed], least_us[~probed]
-        self._moves.forget(fell)
-        self._rivals.other_arm(fell)
+        self._drain.forget(fell)
+        self._drain.other_arm(fell)
         self._trials.reset(fell)
         steady = self._role(fell) == STEADY
-        self._state[fell] = np.where(steady, State.STEADY, State.CAREFUL)
+        self._state[fell] = np.where(steady, State.DRAINS, State.CAREFUL)
         self._looks.grow_anew(fell[steady])
         constant = np.ones(np.count_nonzero(steady), np.bool_)
-        self._own.begin(fell[steady], constant, fell_us[steady], fell_us[steady], now_ns[~probed][steady])
+        fell, fell_us = fell[steady], fell_us[steady]
+        self._drain.empty(fell, self._looks, constant, fell_us, fell_us, now_ns[~probed][steady])
         self._code[slots] = np.where(rose, why.ROSE, why.FELL)
         self._value[slots] = least_us * 1e-3
 
@@ -707,7 +712,7 @@ class RuleChooser(Chooser, SlotArrays):
     def _empty(self, slots: Slots, code: int, shown_us: Floats) -> None:
         """The queue of the arm before stands: the steady arm begins without it, for this reason."""
         self._other_arm(slots)
-        self._moves.forget(slots)
+        self._drain.forget(slots)
         self._looks.grow_anew(slots)
         self._state[slots] = State.STEADY
         self._drained[slots] = True
@@ -720,7 +725,7 @@ class RuleChooser(Chooser, SlotArrays):
         `tried`: where a trial of the careful arm begins or has ended, shape (n,); None for nowhere.
         """
         self._surprise.other_arm(slots)
-        self._rivals.other_arm(slots)
+        self._drain.other_arm(slots)
         self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_) if tried is None else tried)
 
     def _learn(self, slots: Slots) -> None:
@@ -742,41 +747,41 @@ class RuleChooser(Chooser, SlotArrays):
         self._drained[slots] = False
         self._since_ns[slots] = now_ns
         self._hold_ns[slots] = np.maximum(hold_s * 1e9, 1.0).astype(np.int64)
-        self._moves.forget(slots)
+        self._drain.forget(slots)
         self._surprise.other_arm(slots)
-        self._rivals.other_arm(slots)
+        self._drain.other_arm(slots)
         self._trials.reset(slots)
 
-    def _test(self, slots: Slots, now_ns: Floats, queued: Bools) -> None:
-        """Begin a test: the probing arm empties the queue, or shows that another flow fills it."""
-        self._rivals.test(slots)
-        share = self._looks.rate_Bps[slots] / self._looks.top_Bps[slots]
-        self._code[slots] = np.where(queued, why.QUEUED, why.STARVES)
-        self._value[slots] = np.where(queued, self._looks.least_us[slots] * 1e-3, 100 * share)
-        state = np.where(queued, State.TESTS_QUEUE, State.TESTS_RATE)
-        self._probe(slots, state, now_ns, self._settings.start_s)
+    def _ask(self, slots: Slots, now_ns: Floats) -> None:
+        """A queue stands that may be another flow's: the probing arm empties it, or shows whose it is."""
+        self._drain.ask(slots, self._looks)
+        self._code[slots] = why.QUEUED
+        self._value[slots] = self._looks.least_us[slots] * 1e-3
+        before = self._state[slots]
+        self._probe(slots, before, now_ns, self._settings.start_s)
+        self._go_on(slots, before, np.full(slots.shape, Outcome.OPEN))
 
-    def _end_test(self, slots: Slots, now_ns: Floats) -> Bools:
+    def _end_asking(self, slots: Slots, now_ns: Floats) -> Bools:
         """Keep the probing arm beside a rival or on a longer path; elsewhere a choice is due: shape (n,)."""
-        state, gain = self._state[slots], self._rivals.gain(slots)
-        tested = state != State.BESIDE_RIVAL
-        rival: Bools = tested & (gain > GAIN)
-        wait_ns = np.zeros(slots.shape)
-        wait_ns[tested] = self._rivals.wait(slots[tested], now_ns[tested])
+        asks = self._state[slots] == State.ASKS
+        at, floor_us = slots[asks], self._looks.floor_us[slots[asks]]
+        outcome = self._drain.asked(at, floor_us, self._siblings.alone(at))
+        gain, rest_s, asked_ns = self._drain.gain(at), self._drain.rest_s(at), now_ns[asks]
+        rival, longer = outcome == Outcome.RIVAL, outcome == Outcome.LONGER_PATH
+        due = ~(rival | longer)
+        before = self._state[at]
         if rival.any():
-            self._probe(slots[rival], State.BESIDE_RIVAL, now_ns[rival], wait_ns[rival] * 1e-9)
-            self._code[slots[rival]] = why.RIVAL
-            self._value[slots[rival]] = gain[rival]
-        self._drained[slots[tested & ~rival]] = True
-        lowest_us, floor_us = self._rivals.lowest_us(slots), self._looks.floor_us[slots]
-        queued = ~rival & (state == State.TESTS_QUEUE)
-        # A queue that nobody could empty belongs to the path. Several flows of BBR never empty it.
-        longer = queued & (lowest_us > self._settings.rtt_step * floor_us)
-        longer[longer] = self._siblings.alone(slots[longer])
-        self._looks.forget(slots[queued & ~longer], floor_us[queued & ~longer])
+            self._probe(at[rival], before[rival], asked_ns[rival], rest_s[rival])
+            self._code[at[rival]] = why.RIVAL
+            self._value[at[rival]] = gain[rival]
+        self._drained[at[~rival]] = True
+        self._looks.forget(at[due], floor_us[due])
         if longer.any():
-            self._follow(slots[longer], longer[longer], lowest_us[longer], now_ns[longer])
-        return np.asarray(~(rival | longer))
+            self._follow(at[longer], longer[longer], self._drain.lowest_us(at[longer]), asked_ns[longer])
+        self._go_on(at, before, outcome)
+        ready: Bools = ~asks
+        ready[asks] = due
+        return ready
 
 
 def _clocks() -> tuple[int, int]:

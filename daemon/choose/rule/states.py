@@ -31,10 +31,10 @@ class State(IntEnum):
     """The probing arm shows the rate of the path, because another arm starved, lost reward, or was the only
     one so far.
     """
-    TESTS_QUEUE = 2
-    """The probing arm shows whether another flow fills the queue of the path."""
-    TESTS_RATE = 3
-    """The probing arm shows whether another flow has taken a part of the rate."""
+    DRAINS = 2
+    """The steady arm empties the queue, which shows whether the queue is its own (`drain`)."""
+    ASKS = 3
+    """The probing arm shows whether a queue that stands is another flow's (`drain`)."""
     BESIDE_RIVAL = 4
     """The probing arm stays for a while, because another flow fills the queue."""
     SHALLOW = 5
@@ -52,7 +52,7 @@ class State(IntEnum):
 
 
 ROLE: Final = np.array(
-    (PROBING, PROBING, PROBING, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL), np.intp
+    (PROBING, PROBING, STEADY, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL), np.intp
 )
 """The role of each state (probing, steady or careful), by the state's value."""
 AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
@@ -62,16 +62,16 @@ the role (probing, steady, careful).
 
 _JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
 """The states to which the measurements of a path lead."""
-_WATCHED: Final = frozenset((State.PROBES, State.COMPARES, State.TESTS_QUEUE, State.TESTS_RATE))
+_WATCHED: Final = frozenset((State.PROBES, State.COMPARES))
 """The states that follow a settled arm when its path has changed, or when the arm starves."""
 NEXT: Final[Mapping[State, frozenset[State]]] = {
     State.PROBES: _JUDGED,
     State.COMPARES: _JUDGED,
-    State.TESTS_QUEUE: _JUDGED | {State.BESIDE_RIVAL, State.PROBES},
-    State.TESTS_RATE: _JUDGED | {State.BESIDE_RIVAL},
+    State.DRAINS: frozenset((State.STEADY, State.ASKS)),
+    State.ASKS: _JUDGED | {State.BESIDE_RIVAL, State.PROBES},
     State.BESIDE_RIVAL: _JUDGED,
     State.SHALLOW: _JUDGED,
-    State.STEADY: _WATCHED | _JUDGED | {State.TRIES},
+    State.STEADY: _WATCHED | _JUDGED | {State.TRIES, State.DRAINS, State.ASKS},
     State.FOLLOWS: _WATCHED | _JUDGED,
     State.CAREFUL: _WATCHED | _JUDGED,
     State.TRIES: _WATCHED | _JUDGED,
