@@ -21,7 +21,7 @@ from torch import nn
 from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
 from ltp_switcher.policies.training.networks import Stack, follow
-from ltp_switcher.policies.training.parts import Part, restore, state_of
+from ltp_switcher.policies.training.parts import Agent, Part
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay
 
 
@@ -46,7 +46,7 @@ class DqnConfig:
     """Share of the old running average of the weights that remains after a gradient step."""
 
 
-class Dqn:
+class Dqn(Agent):
     """The DQN agent. Actions are indices of choices, shape (slots,), int64.
 
     Args:
@@ -68,6 +68,7 @@ class Dqn:
         seed: int,
         device: str = "cpu",
     ) -> None:
+        super().__init__()
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.config = config
@@ -81,8 +82,6 @@ class Dqn:
         self._recorder = Recorder(self.replay, 1, 1)
         self._no_state = np.zeros((0, 0), np.float32)
         self._actions = np.zeros(0, np.int64)
-        self._frames = 0
-        self._updates = 0
 
     def begin(self, slots: int) -> None:
         """Start a new episode with this number of slots."""
@@ -152,19 +151,9 @@ class Dqn:
         return outputs[:, 0]
 
     def _parts(self) -> dict[str, Part]:
-        """Every network and optimiser, by its name in a checkpoint."""
         return {
             "network": self.network,
             "target": self._target,
             "average": self.average,
             "optimiser": self._optimiser,
         }
-
-    def state_dict(self) -> dict[str, dict[str, object]]:
-        """Return the state of the learning without the replay."""
-        return state_of(self._parts(), {"frames": self._frames, "updates": self._updates})
-
-    def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
-        """Undo `state_dict`."""
-        counts = restore(self._parts(), state)
-        self._frames, self._updates = counts["frames"], counts["updates"]

@@ -5,6 +5,7 @@ each by its name.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -24,17 +25,33 @@ class Part(Protocol):
         """Restore a state that `state_dict` returned."""
 
 
-def state_of(parts: Mapping[str, Part], counts: Mapping[str, int]) -> dict[str, dict[str, object]]:
-    """Return the state of an agent: each part's state by the part's name, and the counts under `COUNTS`."""
-    return {**{name: part.state_dict() for name, part in parts.items()}, COUNTS: dict(counts)}
+class Agent(ABC):
+    """An agent that learns, whose state can be saved: the parts that `_parts` names, and two counts."""
 
+    def __init__(self) -> None:
+        self._frames = 0
+        """Number of frames that were recorded so far, which exploration goes by."""
+        self._updates = 0
+        """Number of gradient steps so far."""
 
-def restore(parts: Mapping[str, Part], state: Mapping[str, dict[str, object]]) -> dict[str, int]:
-    """Load the parts from a state that `state_of` returned, and return the counts.
+    @abstractmethod
+    def _parts(self) -> dict[str, Part]:
+        """Every network and optimiser, by its name in a checkpoint."""
 
-    Raises `KeyError` if the state lacks a part or the counts. PyTorch raises `RuntimeError` or `ValueError`
-    if a part has another shape.
-    """
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
-    return {name: int(str(count)) for name, count in state[COUNTS].items()}
+    def state_dict(self) -> dict[str, dict[str, object]]:
+        """Return the state of each part by the part's name, and the counts under `COUNTS`. The recorded
+        experience, from which the agent learns, is not in it. Between episodes there is no other state.
+        """
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        return {**parts, COUNTS: {"frames": self._frames, "updates": self._updates}}
+
+    def load_state_dict(self, state: Mapping[str, dict[str, object]]) -> None:
+        """Restore a state that `state_dict` returned.
+
+        Raises `KeyError` if the state lacks a part or the counts. PyTorch raises `RuntimeError` or
+        `ValueError` if a part has another shape.
+        """
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        counts = {name: int(str(count)) for name, count in state[COUNTS].items()}
+        self._frames, self._updates = counts["frames"], counts["updates"]

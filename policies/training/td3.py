@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from ltp_switcher.policies.runtime.inference import Layer
 from ltp_switcher.policies.simulator.tasks import Transition
 from ltp_switcher.policies.training.networks import Critic, SequenceNetwork, TwinCritic, follow
-from ltp_switcher.policies.training.parts import Part, restore, state_of
+from ltp_switcher.policies.training.parts import Agent, Part
 from ltp_switcher.policies.training.replay import Frame, Recorder, Replay, Sequences
 
 Array = NDArray[np.float32]
@@ -81,7 +81,7 @@ class Td3Config:
     needlessly strong reactions."""
 
 
-class Td3:
+class Td3(Agent):
     """The TD3 agent. Actions are within ±1.
 
     Args:
@@ -107,6 +107,7 @@ class Td3:
         seed: int,
         device: str = "cpu",
     ) -> None:
+        super().__init__()
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.config = config
@@ -128,8 +129,6 @@ class Td3:
         self._states = torch.zeros(0, 0)
         self._actions = np.zeros((0, 0), np.float32)
         self._noise = np.zeros((0, 0))
-        self._frames = 0
-        self._updates = 0
 
     def _critic(
         self, observation_size: int, action_size: int, trunk: Sequence[Layer], head: Sequence[Layer]
@@ -279,7 +278,6 @@ class Td3:
         optimiser.step()
 
     def _parts(self) -> dict[str, Part]:
-        """Every network and optimiser, by its name in a checkpoint."""
         return {
             "actor": self.actor,
             "average": self.average,
@@ -289,15 +287,6 @@ class Td3:
             "actor_optimiser": self._actor_optimiser,
             "critic_optimiser": self._critic_optimiser,
         }
-
-    def state_dict(self) -> dict[str, dict[str, object]]:
-        """Return the state of the learning without the replay. Between episodes there is no other state."""
-        return state_of(self._parts(), {"frames": self._frames, "updates": self._updates})
-
-    def load_state_dict(self, state: dict[str, dict[str, object]]) -> None:
-        """Undo `state_dict`."""
-        counts = restore(self._parts(), state)
-        self._frames, self._updates = counts["frames"], counts["updates"]
 
 
 class Batch:
