@@ -2,6 +2,6 @@
 """The lab: stock kernels in a virtual machine whose every run is a pure function of its input."""
 
 from ltp_switcher.eval.lab.boot import BootResult, boot
-from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
+from ltp_switcher.eval.lab.run import RunFiles, run_inputs, run_scenario
 
-__all__ = ["BootResult", "RunFiles", "boot", "run_fingerprint", "run_scenario"]
+__all__ = ["BootResult", "RunFiles", "boot", "run_inputs", "run_scenario"]

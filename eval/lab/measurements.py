@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of the program `traffic` as a run's raw results: the time series and the flows' totals."""
+"""A run's raw results, made from the output of `guest/traffic`, the program that sends the flows: the time
+series, the flows' totals, and the guest's costs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _LIVE_S: Final = 0.5
 
 
 def follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:
-    """Return a reader of the program's live lines that hands on the state of the first flow."""
+    """Return a function that takes each line which the guest writes during a run. It calls `on_progress`
+    with the state of the first flow.
+    """
 
     def follow(line: str) -> None:
         if not line.startswith('{"t_ms"'):
@@ -47,7 +51,7 @@ def follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Calla
 
 
 def check_bytes(scenario: Scenario, totals: dict[str, Any]) -> None:
-    """Raise LabError where the bytes received are not those sent."""
+    """Raise `LabError` if a flow's receiver got other numbers of bytes than its sender sent."""
     for index, flow in enumerate(totals["flows"]):
         sent, received, acked = flow["sent_bytes"], flow["received_bytes"], flow["acked_bytes"]
         # A flow that could not empty its queue after the end has bytes under way.
@@ -58,7 +62,13 @@ def check_bytes(scenario: Scenario, totals: dict[str, Any]) -> None:
 
 
 def timeseries(scenario: Scenario, rows: list[dict[str, str]], capacity: list[float]) -> bytes:
-    """Return `timeseries.csv` from the program's rows and the link's capacity in Mbit/s in each bin."""
+    """Return the content of `timeseries.csv`: a row for each flow and bin of `BIN_S` seconds.
+
+    Args:
+        scenario: the link and the flows.
+        rows: rows that the traffic program wrote, by column.
+        capacity: the link's capacity in each bin, in Mbit/s.
+    """
     measured = {(int(row["bin"]), int(row["flow"])): row for row in rows}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -92,7 +102,9 @@ def _row(n: int, index: int, scheme: str, row: dict[str, str] | None, offered_mb
 
 
 def flows_json(scenario: Scenario, totals: dict[str, Any]) -> bytes:
-    """Return `flows.json` from the program's totals."""
+    """Return the content of `flows.json`: the sums over each flow's life, from the traffic program's
+    `totals`.
+    """
     upper_ms = [edge / 1e3 for edge in totals["rtt_upper_us"]]
     flows = []
     for index, (flow, total) in enumerate(zip(scenario.flows, totals["flows"], strict=True)):
@@ -116,11 +128,12 @@ def flows_json(scenario: Scenario, totals: dict[str, Any]) -> bytes:
 
 
 def guest_json(totals: dict[str, Any], status: dict[str, Any]) -> bytes:
-    """The bytes of `guest.json`: what the guest spent, and what the daemon's status says.
+    """Return the content of `guest.json`: the instructions that the guest ran, its idle time, and the counts
+    in the daemon's status.
 
     Args:
         totals: totals of the traffic program.
-        status: status of the daemon; empty without one.
+        status: the daemon's last status; empty if the run had no daemon.
     """
     guest = {
         "busy_instructions": totals["busy_ns"],

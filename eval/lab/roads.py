@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input of the link module `link/labpaths.c`, for several paths or for habits of real paths, and results
-by path.
+"""The input of the link module `link/labpaths.c`, and results by path. This module emulates several paths at
+once, and things that real paths do: an RTT that walks, handovers, and a way back that thins ACKs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _CERTAIN: Final = 2**32
 SEEDS_APART: Final = 7919
 """Difference between the seeds of two neighbouring paths."""
 IDLE_MIN: Final = 0.3
-"""Least share of the time for which a guest with several paths has to be idle, so that no path delays
-another.
+"""Least share of its time that a guest with several paths must be idle. In a busier guest the paths would
+delay each other, so the run is refused.
 """
 
 
@@ -36,8 +36,8 @@ def on_roads(scenario: Scenario) -> bool:
 
 
 def each_path(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield a scenario for each path. It has this path's link alone, with steps in place of walks and
-    handovers.
+    """Yield one scenario for each path of a scenario. It has the link of this path alone. Steps of the RTT
+    and of the rate replace the link's walks and handovers.
     """
     for link in scenario.links:
         yield replace(scenario, link=link.in_steps(scenario.duration_s), paths=())
@@ -79,8 +79,8 @@ def _path(link: Link, schedule_bytes: int) -> bytes:
 
 
 def timeseries_of_paths(scenario: Scenario, rows: list[dict[str, str]]) -> bytes:
-    """Return `timeseries.csv` as `measurements.timeseries` does, but each flow has the capacity of its own
-    path.
+    """Return the content of `timeseries.csv` for a run with several paths. The column of the capacity has the
+    capacity of the flow's own path.
     """
     tables = [
         timeseries(scenario, rows, capacity_mbps(path, link_trace(path)).tolist()).splitlines(keepends=True)
@@ -93,10 +93,11 @@ def timeseries_of_paths(scenario: Scenario, rows: list[dict[str, str]]) -> bytes
 
 
 def check_idle(scenario: Scenario, totals: dict[str, Any]) -> None:
-    """Check that the guest was idle enough, so that its paths did not delay each other.
+    """Check that a guest with several paths was idle for `IDLE_MIN` of its time. `totals` are the traffic
+    program's.
 
     Raises:
-        LabError: the guest was too busy.
+        LabError: the guest was busier, so its paths may have delayed each other.
     """
     idle = totals["idle_ns"] / (totals["idle_ns"] + totals["busy_ns"])
     if scenario.paths and idle < IDLE_MIN:

@@ -8,8 +8,8 @@ import io
 import json
 import math
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,7 +17,7 @@ from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import beside, kernels
 from ltp_switcher.eval.lab.boot import BootResult, boot
 from ltp_switcher.eval.lab.bpftune import bpftune_layers
-from ltp_switcher.eval.lab.fingerprint import fingerprint
+from ltp_switcher.eval.lab.fingerprint import Inputs
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
 from ltp_switcher.eval.lab.measurements import check_bytes, flows_json, follower, guest_json, timeseries
 from ltp_switcher.eval.lab.qemu import Companion
@@ -25,6 +25,7 @@ from ltp_switcher.eval.lab.roads import check_idle, encode_roads, on_roads, time
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
     DAEMON_CONFIG,
+    PATIENCE_S,
     RESULTS,
     STATUS,
     USUAL_PLACE,
@@ -84,13 +85,10 @@ def run_scenario(
     """
     if scheme is not None:
         scenario = scenario.with_scheme(scheme)
-    daemon = daemon_of(scenario, place)
-    status = (STATUS,) if daemon is not None and daemon.tells_status else ()
-    result = boot_scenario(
-        scenario,
-        seed=seed,
-        kernel=kernel,
-        daemon=daemon,
+    inputs = run_inputs(scenario, seed=seed, kernel=kernel, place=place)
+    status = (STATUS,) if inputs.daemon is not None and inputs.daemon.tells_status else ()
+    result = booted(
+        inputs,
         collect=(f"{RESULTS}.csv", f"{RESULTS}.json", *status),
         on_line=follower(scenario, on_progress) if on_progress else None,
     )
@@ -127,19 +125,42 @@ def boot_scenario(
         ConfigError: the scenario's trace is missing.
         LabError: the guest failed, or its kernel complained.
     """
+    return booted(_inputs(scenario, daemon, seed=seed, kernel=kernel), collect=collect, on_line=on_line)
+
+
+def booted(
+    inputs: Inputs,
+    *,
+    collect: Sequence[str],
+    on_line: Callable[[str], None] | None,
+    of_companion: Mapping[str, str] | None = None,
+) -> BootResult:
+    """Boot the guest of a run, let the run take place, and return the guest's files `collect`.
+
+    `of_companion` has the files of a daemon beside the guest that take the place of guest files; see
+    `Companion.collect`.
+
+    Raises:
+        LabError: the guest failed, or its kernel complained.
+    """
+    scenario = inputs.scenario
+    patience_s = PATIENCE_S if scenario.requests else 0.0
+    companion = companion_of(inputs.daemon, scenario, inputs.seed)
+    if companion and of_companion:
+        companion = replace(companion, collect=of_companion)
     result = boot(
-        kernel=kernel,
-        script=script(scenario, daemon),
-        overlay=overlay_of(scenario, daemon, seed=seed, kernel=kernel),
+        kernel=inputs.kernel,
+        script=script(scenario, inputs.daemon),
+        overlay=inputs.overlay,
         collect=collect,
-        python=guest_python(scenario, daemon),
-        seed=seed,
-        memory_mb=memory_mb(scenario),
-        timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * scenario.duration_s,
+        python=guest_python(scenario, inputs.daemon),
+        seed=inputs.seed,
+        memory_mb=inputs.memory_mb,
+        timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * (scenario.duration_s + patience_s),
         on_line=on_line,
         mutant=needs(scenario, "mutant"),
-        layers=[*bpftune_layers(scenario), *_cross_layers(scenario)],
-        companion=companion_of(daemon, scenario, seed),
+        layers=[*inputs.layers, *bpftune_layers(scenario)],
+        companion=companion,
     )
     if not result.ok:
         raise LabError(
@@ -229,21 +250,24 @@ def link_input(scenario: Scenario, seed: int) -> bytes:
     return encode(scenario, link_trace(scenario), seed) + jitter
 
 
-def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
-    """Return a hash of everything on which a run and its raw results depend; see `fingerprint`.
+def run_inputs(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> Inputs:
+    """Return everything on which a run and its raw results depend.
 
     Raises:
         ConfigError: the scenario cannot run.
         LabError: a part of the lab cannot be fetched or built.
         InvalidValueError: the lab has no such kernel.
     """
-    daemon = daemon_of(scenario, place)
-    return fingerprint(
-        scenario,
-        daemon,
-        overlay_of(scenario, daemon, seed=seed, kernel=kernel),
+    return _inputs(scenario, daemon_of(scenario, place), seed=seed, kernel=kernel)
+
+
+def _inputs(scenario: Scenario, daemon: GuestDaemon | None, *, seed: int, kernel: str) -> Inputs:
+    return Inputs(
+        scenario=scenario,
         seed=seed,
         kernel=kernel,
+        daemon=daemon,
+        overlay=overlay_of(scenario, daemon, seed=seed, kernel=kernel),
         memory_mb=memory_mb(scenario),
         layers=_cross_layers(scenario),
         readers=("schedule.py", "measurements.py", *(("roads.py",) if on_roads(scenario) else ())),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario's link as the schedule that the link module takes, and its capacity over time."""
+"""The schedule of a scenario's link, in the bytes that the link's kernel module takes, and the capacity of
+the link over time.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,13 @@ _DELAY: Final = struct.Struct("=Q")
 
 
 def link_trace(scenario: Scenario) -> TraceArray | None:
-    """Return the trace that drives the link, or None where it has a rate.
+    """Return the times at which the link may deliver a packet, in ms, shape (packets,), uint32; None if the
+    link has a rate instead of a trace.
+
+    Without the recorded traces, an LTE-like model takes the place of a trace, and a line on stderr says so.
 
     Raises:
-        ConfigError: the trace is not there or not in mahimahi's form.
+        ConfigError: the trace is missing, or is not in mahimahi's form.
     """
     if scenario.link.trace is None:
         return None
@@ -47,9 +52,10 @@ def link_trace(scenario: Scenario) -> TraceArray | None:
 
 
 def from_offset(trace: TraceArray, offset_s: float) -> TraceArray:
-    """Return a trace as it goes on after `offset_s`, from its next opportunity on; shape as given.
+    """Return the trace as it goes on `offset_s` seconds after its start.
 
-    It repeats with the same period.
+    A trace has the times in ms at which a packet may leave, shape (packets,). The result has the same shape
+    and repeats with the same period. It begins at the first such time after the offset.
     """
     period_ms = int(trace[-1])
     offset_ms = round(offset_s * 1e3) % period_ms
@@ -61,14 +67,22 @@ def from_offset(trace: TraceArray, offset_s: float) -> TraceArray:
 
 
 def queue_packets(scenario: Scenario, trace: TraceArray | None) -> int:
-    """Return the length of the bottleneck's queue in packets, the one in service included."""
+    """Return the largest number of packets that the bottleneck holds, including the packet in service.
+    `trace` is the link's trace from `link_trace`.
+    """
     rate_mbps = scenario.link.rate_mbps if trace is None else mean_rate_mbps(trace)
     # One packet more than the scenario's buffer is in service; with less than 2 no link works.
     return max(2, scenario.link.buffer_packets(rate_mbps or 0.0) + 1)
 
 
 def encode(scenario: Scenario, trace: TraceArray | None, seed: int) -> bytes:
-    """Return the bytes that /dev/lablink takes."""
+    """Return the link's schedule as the module `lablink` takes it through /dev/lablink.
+
+    Args:
+        scenario: the link and the flows.
+        trace: the link's trace from `link_trace`; None if the link has a rate.
+        seed: seed of the random losses.
+    """
     steps = [
         _STEP.pack(
             round(state.at_s * 1e9),
@@ -96,7 +110,9 @@ def encode(scenario: Scenario, trace: TraceArray | None, seed: int) -> bytes:
 
 
 def capacity_mbps(scenario: Scenario, trace: TraceArray | None) -> Floats:
-    """Return the link's capacity in each bin of `BIN_S`: shape (bins,), Mbit/s."""
+    """Return the rate that the link offers in each bin of `BIN_S` seconds, in Mbit/s, shape (bins,).
+    `trace` is the link's trace from `link_trace`.
+    """
     bins = int(np.ceil(scenario.duration_s / BIN_S - 1e-9))
     edges_s = np.arange(bins + 1) * BIN_S
     if trace is None:

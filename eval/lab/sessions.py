@@ -1,41 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs with requests that `web` cannot make: the client keeps one connection, or the link needs another
-module.
+"""Runs with requests to a web server that the module `web` cannot make. Either the client keeps one
+connection for all requests, or the link needs another kernel module than `lablink`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import kernels, web
-from ltp_switcher.eval.lab.boot import boot
-from ltp_switcher.eval.lab.bpftune import bpftune_layers
-from ltp_switcher.eval.lab.fingerprint import fingerprint
+from ltp_switcher.eval.lab.fingerprint import Inputs
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
 from ltp_switcher.eval.lab.roads import each_path
-from ltp_switcher.eval.lab.run import RunFiles, companion_of, guest_python, link_input, module_of
+from ltp_switcher.eval.lab.run import RunFiles, booted, link_input, module_of
 from ltp_switcher.eval.lab.schedule import capacity_mbps, link_trace
-from ltp_switcher.eval.lab.script import (
-    PATIENCE_S,
-    REQUESTS,
-    RESULTS,
-    USUAL_PLACE,
-    GuestDaemon,
-    Place,
-    daemon_of,
-    needs,
-    script,
-)
+from ltp_switcher.eval.lab.script import REQUESTS, RESULTS, USUAL_PLACE, Place
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.requests import SESSIONS
 from ltp_switcher.eval.run.scenario import Scenario
 
 
 def is_session(scenario: Scenario) -> bool:
-    """Tell whether a run of the scenario is one of this module's."""
+    """Tell whether `run_session` makes the runs of the scenario: it has requests over a kept connection, or
+    requests over a link that `lablink` cannot emulate.
+    """
     if scenario.requests is None:
         return False
     return scenario.requests.kind in SESSIONS or module_of(scenario) != "lablink"
@@ -49,26 +39,15 @@ def run_session(
     place: Place = USUAL_PLACE,
     on_progress: Callable[[Sample], None] | None = None,
 ) -> RunFiles:
-    """Run the scenario as `web.run_requests` does, with the same raw results."""
-    daemon = daemon_of(scenario, place)
+    """Run a scenario for which `is_session` is true. Arguments, raw results and errors are the same as for
+    `web.run_requests`.
+    """
     csv, totals, traffic = f"{REQUESTS}.csv", f"{REQUESTS}.json", f"{RESULTS}.json"
-    result = boot(
-        kernel=kernel,
-        script=script(scenario, daemon),
-        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
+    result = booted(
+        session_inputs(scenario, seed=seed, kernel=kernel, place=place),
         collect=(csv, totals, traffic),
-        python=guest_python(scenario, daemon),
-        seed=seed,
-        memory_mb=web._memory_mb(scenario),
-        timeout_s=web._SETUP_S + web._LIMIT_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
         on_line=web._follower(scenario, on_progress) if on_progress else None,
-        mutant=needs(scenario, "mutant"),
-        layers=[web.web_layer(), *bpftune_layers(scenario)],
-        companion=companion_of(daemon, scenario, seed),
     )
-    if not result.ok or result.warnings:
-        told = "\n".join([*result.warnings[:20], result.console[-3000:]])
-        raise LabError(f"{scenario.name}: the guest failed with {result.exit_code}:\n{told}")
     (path,) = each_path(scenario)
     offered_mbit = float(capacity_mbps(path, link_trace(path)).mean()) * scenario.duration_s
     link, flows = json.loads(result.files[totals]), json.loads(result.files[traffic])
@@ -79,28 +58,16 @@ def run_session(
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
 
 
-def session_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
-    """Return a hash of all that the run depends on, as `web.requests_fingerprint` does."""
-    daemon = daemon_of(scenario, place)
-    return fingerprint(
-        scenario,
-        daemon,
-        _overlay(scenario, daemon, seed=seed, kernel=kernel),
-        seed=seed,
-        kernel=kernel,
-        memory_mb=web._memory_mb(scenario),
-        layers=(web.web_layer(),),
-        readers=("web.py", "schedule.py", "roads.py", "sessions.py"),
-    )
-
-
-def _overlay(
-    scenario: Scenario, daemon: GuestDaemon | None, *, seed: int, kernel: str
-) -> Mapping[str, Path | bytes]:
-    """The files that only this run has in its guest, by guest path."""
+def session_inputs(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> Inputs:
+    """Return everything on which a run of this module and its raw results depend; see
+    `web.requests_inputs` for the errors.
+    """
+    usual = web.requests_inputs(scenario, seed=seed, kernel=kernel, place=place)
     client = "session.c" if scenario.need_requests().kind in SESSIONS else "browser.c"
-    return web._overlay(scenario, daemon, seed=seed, kernel=kernel) | {
+    own: dict[str, Path | bytes] = {
         "lab/link.ko": link_module(kernels.kernel(kernel), module_of(scenario)),
         "lab/schedule": link_input(scenario, seed),
         "lab/bin/browser": compiled(GUEST / client),
     }
+    readers = (*usual.readers, "roads.py", "sessions.py")
+    return replace(usual, overlay={**usual.overlay, **own}, readers=readers)

@@ -23,17 +23,13 @@ from ltp_switcher.daemon.gain import outcomes
 from ltp_switcher.daemon.gain.log import Skipped
 from ltp_switcher.errors import LabError
 from ltp_switcher.eval.lab import kernels, web
-from ltp_switcher.eval.lab.boot import boot
-from ltp_switcher.eval.lab.bpftune import bpftune_layers
-from ltp_switcher.eval.lab.fingerprint import fingerprint
+from ltp_switcher.eval.lab.fingerprint import Inputs
 from ltp_switcher.eval.lab.layers import GUEST, compiled, link_module
-from ltp_switcher.eval.lab.qemu import Companion
 from ltp_switcher.eval.lab.roads import check_idle, each_path
 from ltp_switcher.eval.lab.run import (
     RunFiles,
-    companion_of,
+    booted,
     daemon_files,
-    guest_python,
     link_input,
     memory_mb,
     module_of,
@@ -43,7 +39,6 @@ from ltp_switcher.eval.lab.script import (
     END_DAEMON,
     HOSTS,
     NETWORK,
-    PATIENCE_S,
     REQUESTS,
     RESULTS,
     USUAL_PLACE,
@@ -52,7 +47,6 @@ from ltp_switcher.eval.lab.script import (
     daemon_of,
     flow_table,
     needs,
-    script,
 )
 from ltp_switcher.eval.run.daemon_settings import Settings
 from ltp_switcher.eval.run.live import Sample
@@ -62,11 +56,11 @@ from ltp_switcher.eval.run.traffic import Arrival, Traffic, draw_traffic
 from ltp_switcher.policies.simulator.delivery_traces import mean_rate_mbps
 
 ROWS: Final = "outcomes.npy"
-"""Raw file with the outcomes of the run's flows, `outcomes.ROW_DTYPE`; without rows if the module did not
-run.
+"""Name of the raw file with the outcomes of the run's flows, shape (flows,), `outcomes.ROW_DTYPE`. An outcome
+is the sum over a flow's life, as the kernel module tells it. A run without the module has no rows.
 """
 CLIENTS: Final = 0x0A020002
-"""The first client's address: 10.2.0.2."""
+"""Address of the first path's first client, 10.2.0.2, as a number."""
 FIRST_PORT: Final = 2000
 """Port of the first flow's client. The flows of all paths take the following ports, in order of time."""
 _LOG: Final = f"{outcomes.FOLDER}/outcomes-000000000001.log"
@@ -80,8 +74,8 @@ _LAST_CLOSE: Final = "sleep 3"
 
 
 def path_rates_mbps(scenario: Scenario) -> list[float]:
-    """The rate of each path at its start in Mbit/s: the mean rate of a trace, and the rate of a policer if it
-    is lower.
+    """Return the rate of each path at its start, in Mbit/s. A link with a trace has the mean rate of the
+    trace. A policer that is slower than the link decides.
 
     Raises:
         ConfigError: a trace is missing.
@@ -95,7 +89,8 @@ def path_rates_mbps(scenario: Scenario) -> list[float]:
 
 
 def arrivals(scenario: Scenario, seed: int) -> list[Arrival]:
-    """The flows of a run of this seed, in order of time; those after `stop_s` are left out.
+    """Return the downloads of a run with this seed, in the order in which they begin. Downloads that would
+    begin after the scenario's `stop_s` are left out.
 
     Raises:
         ConfigError: a trace is missing.
@@ -113,32 +108,22 @@ def run_traffic(
     place: Place = USUAL_PLACE,
     on_progress: Callable[[Sample], None] | None = None,
 ) -> RunFiles:
-    """Run the scenario as `web.run_requests` does, and return the same raw results and the file `ROWS`.
+    """Run a scenario with downloads that come at random. Arguments and raw results are the same as for
+    `web.run_requests`, and there is one raw file more, `ROWS`.
 
     Raises:
         ConfigError: the scenario cannot run.
         LabError: the guest failed, was too busy, or an outcome is missing.
     """
-    daemon = _daemon(scenario, place)
+    inputs = traffic_inputs(scenario, seed=seed, kernel=kernel, place=place)
     csv, totals, traffic = f"{REQUESTS}.csv", f"{REQUESTS}.json", f"{RESULTS}.json"
-    logged = [f"{_STATE}/{_LOG}"] if daemon else []
-    result = boot(
-        kernel=kernel,
-        script=script(scenario, daemon),
-        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
+    logged = [f"{_STATE}/{_LOG}"] if inputs.daemon else []
+    result = booted(
+        inputs,
         collect=(csv, totals, traffic, *logged),
-        python=guest_python(scenario, daemon),
-        seed=seed,
-        memory_mb=memory_mb(scenario),
-        timeout_s=web._SETUP_S + web._LIMIT_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
         on_line=web._follower(scenario, on_progress) if on_progress else None,
-        mutant=needs(scenario, "mutant"),
-        layers=[web.web_layer(), *bpftune_layers(scenario)],
-        companion=_companion(daemon, scenario, seed),
+        of_companion={f"{_STATE}/{_LOG}": f"state/{_LOG}"},
     )
-    if not result.ok or result.warnings:
-        told = "\n".join([*result.warnings[:20], result.console[-3000:]])
-        raise LabError(f"{scenario.name}: the guest failed with {result.exit_code}:\n{told}")
     guest = json.loads(result.files[traffic])
     check_idle(scenario, guest)
     capacities = (capacity_mbps(path, link_trace(path)).mean() for path in each_path(scenario))
@@ -151,15 +136,17 @@ def run_traffic(
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
 
 
-def traffic_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
-    """Return a hash of all that the run depends on, as `web.requests_fingerprint` does."""
+def traffic_inputs(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> Inputs:
+    """Return everything on which a run of this module and its raw results depend; see
+    `web.requests_inputs` for the errors.
+    """
     daemon = _daemon(scenario, place)
-    return fingerprint(
-        scenario,
-        daemon,
-        _overlay(scenario, daemon, seed=seed, kernel=kernel),
+    return Inputs(
+        scenario=scenario,
         seed=seed,
         kernel=kernel,
+        daemon=daemon,
+        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
         memory_mb=memory_mb(scenario),
         layers=(web.web_layer(),),
         readers=("web.py", "schedule.py", "roads.py", "traffic.py"),
@@ -167,7 +154,9 @@ def traffic_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Pl
 
 
 def places(rows: outcomes.OutcomeRows) -> Ints:
-    """The index of each row's flow in the list of `arrivals`, shape (n,)."""
+    """Return the index in `arrivals` of the download to which each row belongs, shape (n,). `rows` has n
+    outcomes of flows.
+    """
     found: Ints = rows["outcome"]["dport"].astype(np.int64) - FIRST_PORT
     return found
 
@@ -209,16 +198,13 @@ def _overlay(
 
 
 def plan(drawn: list[Arrival]) -> bytes:
-    """The flows as `guest/downloads.c` takes them, a line for each."""
+    """Return the downloads as `guest/downloads.c` takes them: a line for each, with its time in µs, its
+    client's address and port, and its bytes.
+    """
     return "".join(
         f"{one.at_us} {CLIENTS + NETWORK * one.path + index % HOSTS} {FIRST_PORT + index} {one.size_bytes}\n"
         for index, one in enumerate(drawn)
     ).encode()
-
-
-def _companion(daemon: GuestDaemon | None, scenario: Scenario, seed: int) -> Companion | None:
-    companion = companion_of(daemon, scenario, seed)
-    return companion and replace(companion, collect={f"{_STATE}/{_LOG}": f"state/{_LOG}"})
 
 
 def _rows(log: bytes) -> bytes:

@@ -10,17 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ltp_switcher.errors import ConfigError, LabError
+from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.lab import cpio, kernels
-from ltp_switcher.eval.lab.boot import boot
-from ltp_switcher.eval.lab.bpftune import bpftune_layers
-from ltp_switcher.eval.lab.fingerprint import fingerprint
+from ltp_switcher.eval.lab.fingerprint import Inputs
 from ltp_switcher.eval.lab.layers import GUEST, compiled, layer, link_module, package_entries
 from ltp_switcher.eval.lab.packages import candidates, say
-from ltp_switcher.eval.lab.run import RunFiles, companion_of, daemon_files, guest_python
+from ltp_switcher.eval.lab.run import RunFiles, booted, daemon_files, memory_mb
 from ltp_switcher.eval.lab.schedule import capacity_mbps, encode, link_trace
 from ltp_switcher.eval.lab.script import (
-    PATIENCE_S,
     REQUESTS,
     RESULTS,
     USUAL_PLACE,
@@ -28,24 +25,22 @@ from ltp_switcher.eval.lab.script import (
     Place,
     daemon_of,
     flow_table,
-    needs,
     request_plan,
-    script,
 )
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.requests import Requests
-from ltp_switcher.eval.run.scenario import PACKET_BYTES, Scenario
+from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.schemes import resolve
 
 PACKAGES: Final = ("nginx", "libssl3", "libcrypt1")
-"""The server with the libraries that no other layer is sure to have."""
+"""Debian's packages of the web server, with the libraries that no other layer of the guest's files has for
+certain.
+"""
 _UNWANTED: Final = re.compile(r"/(systemd|ufw|engines-3|ossl-modules)/|^usr/lib/nginx/modules/")
 _USERS: Final = {
     "etc/passwd": b"root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n",
     "etc/group": b"root:x:0:\nwww-data:x:33:\nnogroup:x:65534:\n",
 }
-_LIMIT_PER_VIRTUAL: Final = 60.0
-_SETUP_S: Final = 300.0
 
 
 def run_requests(
@@ -63,35 +58,19 @@ def run_requests(
         seed: seed of the requests, the losses, and everything else that is random in the guest.
         kernel: series, "6.1" or "6.12".
         place: place of the daemon, if a scheme needs one.
-        on_progress: function that takes the time of the run, every 0.5 virtual seconds.
+        on_progress: function that is called every 0.5 virtual seconds with a sample that has the time alone.
 
     Raises:
         ConfigError: the scenario cannot run.
         LabError: the guest failed.
     """
-    daemon = daemon_of(scenario, place)
     trace = link_trace(scenario)
     csv, totals, traffic = f"{REQUESTS}.csv", f"{REQUESTS}.json", f"{RESULTS}.json"
-    result = boot(
-        kernel=kernel,
-        script=script(scenario, daemon),
-        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
+    result = booted(
+        requests_inputs(scenario, seed=seed, kernel=kernel, place=place),
         collect=(csv, totals, traffic),
-        python=guest_python(scenario, daemon),
-        seed=seed,
-        memory_mb=_memory_mb(scenario),
-        timeout_s=_SETUP_S + _LIMIT_PER_VIRTUAL * (scenario.duration_s + PATIENCE_S),
         on_line=_follower(scenario, on_progress) if on_progress else None,
-        mutant=needs(scenario, "mutant"),
-        layers=[web_layer(), *bpftune_layers(scenario)],
-        companion=companion_of(daemon, scenario, seed),
     )
-    if not result.ok:
-        raise LabError(
-            f"{scenario.name}: the guest failed with {result.exit_code}:\n{result.console[-3000:]}"
-        )
-    if result.warnings:
-        raise LabError(f"{scenario.name}: the kernel complained:\n" + "\n".join(result.warnings[:20]))
     offered_mbit = float(capacity_mbps(scenario, trace).mean()) * scenario.duration_s
     files = {
         "requests.csv": result.files[csv],
@@ -102,8 +81,8 @@ def run_requests(
     return RunFiles(files, result.kernel, result.virtual_s, result.wall_s)
 
 
-def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> str:
-    """Return a hash of everything on which a run with requests and its raw results depend; see `fingerprint`.
+def requests_inputs(scenario: Scenario, *, seed: int, kernel: str, place: Place = USUAL_PLACE) -> Inputs:
+    """Return everything on which a run with requests and its raw results depend.
 
     Raises:
         ConfigError: the scenario cannot run.
@@ -111,20 +90,21 @@ def requests_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: P
         InvalidValueError: the lab has no such kernel.
     """
     daemon = daemon_of(scenario, place)
-    return fingerprint(
-        scenario,
-        daemon,
-        _overlay(scenario, daemon, seed=seed, kernel=kernel),
+    return Inputs(
+        scenario=scenario,
         seed=seed,
         kernel=kernel,
-        memory_mb=_memory_mb(scenario),
+        daemon=daemon,
+        overlay=_overlay(scenario, daemon, seed=seed, kernel=kernel),
+        memory_mb=memory_mb(scenario),
         layers=(web_layer(),),
         readers=("web.py", "schedule.py"),
     )
 
 
 def web_layer() -> Path:
-    """Return the layer with Debian's nginx, its configuration, and the users that it asks for.
+    """Return the layer of the guest's file system that has Debian's nginx, its configuration, and the users
+    that nginx asks for. A layer is a cpio archive, which is built if its inputs are new.
 
     Raises:
         LabError: a package cannot be fetched.
@@ -162,7 +142,9 @@ def _overlay(
 
 
 def _check_arms(scenario: Scenario, requests: Requests) -> None:
-    """A flow changes the module's default arm as it starts, and the server's connections begin with it."""
+    """Raise `ConfigError` if the server and a flow beside it need different default arms. A flow sets the
+    module's default arm as it starts, and the server's connections begin on that arm, too.
+    """
     served = resolve(requests.scheme)
     if served.protocol == "fixed":
         raise ConfigError("requests.scheme", requests.scheme, "a scheme without a rate of its own")
@@ -173,16 +155,6 @@ def _check_arms(scenario: Scenario, requests: Requests) -> None:
         if served.protocol == scheme.protocol == "mutant" and served.arm != scheme.arm:
             allowed = f"beside requests, {requests.scheme} or a protocol of the kernel"
             raise ConfigError(f"flow[{i}].scheme", flow.scheme, allowed)
-
-
-def _memory_mb(scenario: Scenario) -> int:
-    """Return the guest's memory: room for the system, the server's file, and twice the data in flight."""
-    rtt_s = max(state.rtt_ms for state in scenario.link.states()) / 1e3
-    rate_mbps = max((state.rate_mbps or 100.0) for state in scenario.link.states())
-    queue_bytes = scenario.link.buffer_packets(rate_mbps) * PACKET_BYTES
-    in_flight_mb = rate_mbps / 8 * rtt_s + queue_bytes / 1e6
-    file_mb = scenario.need_requests().largest_kb / 1e3
-    return min(4096, 512 * math.ceil((768 + file_mb + 4 * in_flight_mb) / 512))
 
 
 def _follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Callable[[str], None]:

@@ -26,11 +26,11 @@ from ltp_switcher.cache import cache_dir
 from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.errors import ArtifactError, reason
 from ltp_switcher.eval.lab.kernels import known
-from ltp_switcher.eval.lab.run import RunFiles, run_fingerprint, run_scenario
+from ltp_switcher.eval.lab.run import RunFiles, run_inputs, run_scenario
 from ltp_switcher.eval.lab.script import USUAL_PLACE, Place
-from ltp_switcher.eval.lab.sessions import is_session, run_session, session_fingerprint
-from ltp_switcher.eval.lab.traffic import ROWS, run_traffic, traffic_fingerprint
-from ltp_switcher.eval.lab.web import requests_fingerprint, run_requests
+from ltp_switcher.eval.lab.sessions import is_session, run_session, session_inputs
+from ltp_switcher.eval.lab.traffic import ROWS, run_traffic, traffic_inputs
+from ltp_switcher.eval.lab.web import requests_inputs, run_requests
 from ltp_switcher.eval.mahimahi.run import as_emulated, emulation_fingerprint, run_emulated
 from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.completion_times import Completions, read_completions, summarise_requests
@@ -78,12 +78,12 @@ class Job:
         """
         if self.engine == "mahimahi":
             return emulation_fingerprint(self.scenario, seed=self.seed)
-        of = run_fingerprint if self.scenario.requests is None else requests_fingerprint
+        of = run_inputs if self.scenario.requests is None else requests_inputs
         if self._has_traffic:
-            of = traffic_fingerprint
+            of = traffic_inputs
         elif is_session(self.scenario):
-            of = session_fingerprint
-        return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon)
+            of = session_inputs
+        return of(self.scenario, seed=self.seed, kernel=self.kernel, place=self.daemon).fingerprint()
 
     @property
     def raw_files(self) -> tuple[str, ...]:

@@ -38,8 +38,9 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str
     monkeypatch.setenv("LTP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(results, "run_scenario", run_scenario)
 
-    def run_fingerprint(scenario: Scenario, *, seed: int, kernel: str, place: str) -> str:
-        return hashlib.sha256(f"{scenario.canonical()} {seed} {kernel} {place}".encode()).hexdigest()
+    def run_inputs(scenario: Scenario, *, seed: int, kernel: str, place: str) -> SimpleNamespace:
+        hashed = hashlib.sha256(f"{scenario.canonical()} {seed} {kernel} {place}".encode()).hexdigest()
+        return SimpleNamespace(fingerprint=lambda: hashed)
 
-    monkeypatch.setattr(results, "run_fingerprint", run_fingerprint)
+    monkeypatch.setattr(results, "run_inputs", run_inputs)
     return runs

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.eval.lab import run_fingerprint, run_scenario
+from ltp_switcher.eval.lab import run_inputs, run_scenario
 from ltp_switcher.eval.lab.run import boot_scenario
 from ltp_switcher.eval.lab.script import cross_plans, script
 from ltp_switcher.eval.run.cross import OnOff, ShortFlows
@@ -91,7 +91,10 @@ def test_only_the_seed_and_the_tables_decide_about_the_traffic() -> None:
     assert "pulses" not in script(scenario(on_off=None), None)
     plain = scenario(cross={"on_off": {"rate_mbps": 1, "on_s": 1, "off_s": 1}})
     assert plain.canonical() != scenario().canonical()
-    assert run_fingerprint(scenario(), seed=1, kernel="6.1") != run_fingerprint(plain, seed=1, kernel="6.1")
+    assert (
+        run_inputs(scenario(), seed=1, kernel="6.1").fingerprint()
+        != run_inputs(plain, seed=1, kernel="6.1").fingerprint()
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from scipy import stats
 
 from ltp_switcher.errors import ArtifactError, ConfigError
 from ltp_switcher.eval.cli import main as cli
+from ltp_switcher.eval.lab import run as lab_run
 from ltp_switcher.eval.lab import web
 from ltp_switcher.eval.lab.script import daemon_of, request_plan, script
 from ltp_switcher.eval.run.bundled import SCENARIOS
@@ -280,7 +281,7 @@ def test_pages_of_nginx_under_the_rule(tmp_path: Path, monkeypatch: pytest.Monke
         check = "grep -q m/bbr /run/lab/arms || { cat /run/lab/arms; exit 9; }"
         return script(of, daemon_of(of)).replace("/lab/bin/traffic", f"{look}\n/lab/bin/traffic") + check
 
-    monkeypatch.setattr(web, "script", watched)
+    monkeypatch.setattr(lab_run, "script", watched)
     asked = scenario(stop_s=4)
     job = Job(replace(asked, duration_s=5.0, flows=(Flow("cubic", 0.0, 5.0),)), seed=2)
     files = web.run_requests(job.scenario, seed=job.seed, kernel=job.kernel)

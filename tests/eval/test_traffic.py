@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -322,8 +323,9 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     """Replace the lab by made results; return the list of the scenarios that it was asked to run."""
     asked: list[Scenario] = []
 
-    def fingerprint(of: Scenario, *, seed: int, **_: object) -> str:
-        return hashlib.sha256(f"{of.canonical()} {seed}".encode()).hexdigest()[:32]
+    def inputs(of: Scenario, *, seed: int, **_: object) -> SimpleNamespace:
+        hashed = hashlib.sha256(f"{of.canonical()} {seed}".encode()).hexdigest()[:32]
+        return SimpleNamespace(fingerprint=lambda: hashed)
 
     def run_traffic(of: Scenario, *, seed: int, **_: object) -> RunFiles:
         asked.append(of)
@@ -346,7 +348,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
 
     monkeypatch.setenv("LTP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(results, "run_traffic", run_traffic)
-    monkeypatch.setattr(results, "traffic_fingerprint", fingerprint)
+    monkeypatch.setattr(results, "traffic_inputs", inputs)
     return asked
 
 

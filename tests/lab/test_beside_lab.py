@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ltp_switcher.eval.lab import beside, boot, run_fingerprint, run_scenario
+from ltp_switcher.eval.lab import beside, boot, run_inputs, run_scenario
 from ltp_switcher.eval.lab.script import Place
 from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
 from ltp_switcher.eval.run.series import read_series
@@ -67,8 +67,12 @@ def test_arithmetic_rounds_as_in_the_guest() -> None:
 
 
 def test_the_place_of_the_daemon_is_part_of_the_fingerprint() -> None:
-    places = {run_fingerprint(PATH, seed=1, kernel="6.1", place=place) for place in ("beside", "inside")}
+    places = {
+        run_inputs(PATH, seed=1, kernel="6.1", place=place).fingerprint() for place in ("beside", "inside")
+    }
     assert len(places) == 2
     plain = PATH.with_scheme("cubic")
-    same = {run_fingerprint(plain, seed=1, kernel="6.1", place=place) for place in ("beside", "inside")}
+    same = {
+        run_inputs(plain, seed=1, kernel="6.1", place=place).fingerprint() for place in ("beside", "inside")
+    }
     assert len(same) == 1

@@ -14,7 +14,7 @@ import pytest
 from support.module_lab import EACH_KERNEL
 
 from ltp_switcher.errors import InvalidValueError, LabError
-from ltp_switcher.eval.lab import boot, run_fingerprint, run_scenario, schedule
+from ltp_switcher.eval.lab import boot, run_inputs, run_scenario, schedule
 from ltp_switcher.eval.run import schemes
 from ltp_switcher.eval.run.live import Sample
 from ltp_switcher.eval.run.scenario import Flow, Link, LinkStep, Scenario
@@ -159,15 +159,15 @@ def test_a_full_queue_passes_what_the_trace_offers(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_covers_what_a_run_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    base = run_fingerprint(STEPS, seed=1, kernel="6.1")
-    assert base == run_fingerprint(STEPS, seed=1, kernel="6.1")
-    assert base != run_fingerprint(STEPS, seed=2, kernel="6.1")
-    assert base != run_fingerprint(STEPS, seed=1, kernel="6.12")
-    assert base != run_fingerprint(STEPS.with_scheme("mutant:cubic"), seed=1, kernel="6.1")
+    base = run_inputs(STEPS, seed=1, kernel="6.1").fingerprint()
+    assert base == run_inputs(STEPS, seed=1, kernel="6.1").fingerprint()
+    assert base != run_inputs(STEPS, seed=2, kernel="6.1").fingerprint()
+    assert base != run_inputs(STEPS, seed=1, kernel="6.12").fingerprint()
+    assert base != run_inputs(STEPS.with_scheme("mutant:cubic"), seed=1, kernel="6.1").fingerprint()
     # Whatever code makes what the guest gets: the link's schedule, the daemon's configuration.
     steered = STEPS.with_scheme("owl-loss")
-    owl_loss = run_fingerprint(steered, seed=1, kernel="6.1")
+    owl_loss = run_inputs(steered, seed=1, kernel="6.1").fingerprint()
     monkeypatch.setattr(schemes, "VARIANTS", {**schemes.VARIANTS, "owl-loss": "spine"})
-    assert owl_loss != run_fingerprint(steered, seed=1, kernel="6.1")
+    assert owl_loss != run_inputs(steered, seed=1, kernel="6.1").fingerprint()
     monkeypatch.setattr(schedule, "queue_packets", lambda *_: 7)
-    assert base != run_fingerprint(STEPS, seed=1, kernel="6.1")
+    assert base != run_inputs(STEPS, seed=1, kernel="6.1").fingerprint()

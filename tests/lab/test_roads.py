@@ -15,7 +15,7 @@ from support.module_lab import EACH_KERNEL
 
 from ltp_switcher.arrays import Floats
 from ltp_switcher.errors import LabError
-from ltp_switcher.eval.lab import run_fingerprint, run_scenario
+from ltp_switcher.eval.lab import run_inputs, run_scenario
 from ltp_switcher.eval.lab.roads import check_idle
 from ltp_switcher.eval.run.road import Back, BurstLoss, Handover, Road, Walk
 from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
@@ -138,8 +138,9 @@ def test_lost_acks_lose_no_data_and_bursts_lose_their_share() -> None:
     sent = series.lost_pkts.sum() + series.delivered_pkts.sum()
     # 10,000 packets in 180 bursts: the share has a standard deviation of a tenth.
     assert series.lost_pkts.sum() / sent == pytest.approx(0.5 * 0.02 / 0.22, rel=0.3)
-    assert run_fingerprint(scenario, seed=3, kernel="6.1") != run_fingerprint(
-        alone(Road(), "fixed:10", 12.0), seed=3, kernel="6.1"
+    assert (
+        run_inputs(scenario, seed=3, kernel="6.1").fingerprint()
+        != run_inputs(alone(Road(), "fixed:10", 12.0), seed=3, kernel="6.1").fingerprint()
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.link_logic import build_driver
 from support.module_lab import EACH_KERNEL
 
-from ltp_switcher.eval.lab import run_fingerprint, run_scenario
+from ltp_switcher.eval.lab import run_inputs, run_scenario
 from ltp_switcher.eval.run.scenario import Flow, Link, Scenario
 from ltp_switcher.eval.run.series import read_series
 
@@ -79,4 +79,7 @@ def test_the_turns_are_drawn_from_the_runs_seed() -> None:
     files = [run_scenario(jittery, seed=seed).files["timeseries.csv"] for seed in (3, 3, 4)]
     assert files[0] == files[1] != files[2]
     other = Scenario("jitter", 2.0, Link(rtt_ms=20.0, rate_mbps=12.0), jittery.flows)
-    assert run_fingerprint(jittery, seed=3, kernel="6.1") != run_fingerprint(other, seed=3, kernel="6.1")
+    assert (
+        run_inputs(jittery, seed=3, kernel="6.1").fingerprint()
+        != run_inputs(other, seed=3, kernel="6.1").fingerprint()
+    )
