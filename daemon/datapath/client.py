@@ -169,7 +169,7 @@ class Datapath:
         self._order("session-close", Cmd.SESSION_CLOSE, payload)
 
     def arms(self) -> list[ArmInfo]:
-        """Every arm, available or not, by id."""
+        """Return all arms that the module knows, in the order of their ids. This machine may lack some."""
         found = [decode_arm(parse_attributes(m.payload)) for m in self._dump("arm-get", Cmd.ARM_GET)]
         return sorted(found, key=lambda arm: arm.id)
 

@@ -173,7 +173,7 @@ class VisitTable:
     prefixes: Ints
     """Index of each visit's prefix in `names`."""
     arms: Ints
-    """Id of the arm on which the visit's flows began."""
+    """Id of the arm on which each visit's flows began."""
     values: Floats
     """Mean of the flows' values, each relative to the mean of its prefix and size class, weighted by
     information.

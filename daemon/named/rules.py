@@ -215,15 +215,16 @@ def steps(
     covers: Mapping[bytes, bytes] = MappingProxyType({}),
     counts: Mapping[bytes, Count] = MappingProxyType({}),
 ) -> list[Step]:
-    """Return the ordered changes that bring the program's tables to these rules.
+    """Return the changes, in order, that make the tables of the BPF program equal to these rules. The program
+    looks up in them which new flows run `mutant`.
 
-    After each change, flows still find every rule that stays. So new entries come first, then the summary,
-    which turns searches on and off, and deletions last.
+    After each change, flows still find every rule that stays. So new entries come first and deletions last.
+    Between them comes the summary, which tells the program the kinds of rules that it has to search.
 
     Args:
         rules: the wanted rules.
-        table: present entries of the table of rules. A rule that stays keeps its count.
-        covers: present entries of the second trie.
+        table: present entries of the table `rules`. A rule that stays keeps its count.
+        covers: present entries of the table `covers`: the kinds of rules that cover each prefix.
         counts: counts with which new rules begin, by key. They come from the table of an earlier program.
     """
     wanted = rules.covers

@@ -32,7 +32,9 @@ class StartTable(Protocol):
         ...
 
     def starts(self) -> npt.NDArray[np.void]:
-        """The present entries of the table, `START_DTYPE`, shape (n,)."""
+        """Return the entries of the module's table of starting arms, `START_DTYPE`, shape (n,). Each has
+        the arm on which new flows to a prefix begin.
+        """
         ...
 
 

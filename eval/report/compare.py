@@ -59,7 +59,9 @@ class Cell:
 
 
 Harm = tuple[float, float]
-"""Mean harm of a run's first flow to throughput and RTT of all other flows, 0..1 (Mutant §6.4)."""
+"""The harm that a run's first flow does to the other flows, from 0 (none) to 1: to their throughput, and to
+their RTT (Mutant §6.4). A harm of 0.4 to throughput means that they have 40 % less than alone on the link.
+"""
 
 
 def compare(
@@ -89,8 +91,8 @@ def compare(
 
 
 def fold(summaries: Sequence[Summary], harms: Sequence[Harm | None] | None = None) -> list[Cell]:
-    """Group summaries by scenario, scheme and kernel, in order of first appearance, each together with its
-    harm.
+    """Return a cell, with means over the seeds, for each scenario, scheme and kernel, in order of first
+    appearance. `harms` has the harm of each summary's run; None if there were no other flows.
     """
     groups: dict[tuple[str, str, str], list[tuple[Summary, Harm | None]]] = {}
     for summary, harm in zip(summaries, harms or [None] * len(summaries), strict=True):
@@ -120,11 +122,15 @@ def _cell(key: tuple[str, str, str], runs: Sequence[Summary], harms: Sequence[Ha
 
 
 def harm(run: RunResult, solos: Sequence[RunResult]) -> Harm | None:
-    """Return the first flow's harm to the other flows, averaged over them; None if no other flow is open with
-    it.
+    """Return the harm of a run's first flow to its other flows: by how much their throughput and RTT are
+    worse than alone on the link, as means over these flows. None if no other flow is open beside it.
 
     Only the time in which the first flow is open counts. Otherwise a flow that starves the others for half of
     their lives would have half the harm.
+
+    Args:
+        run: the run with all its flows.
+        solos: a run for each of the other flows, in their order, in which it has the link for itself.
     """
     first, *others = run.job.scenario.flows
     throughput, rtt = [], []

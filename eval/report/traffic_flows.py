@@ -80,10 +80,11 @@ class FlowSet:
 
 
 def related(flows: FlowTable) -> FlowTable:
-    """Return the flows with their values relative to the mean value of all schemes for the same flow.
+    """Return the flows with values by which schemes can be compared.
 
-    A value is a log reward, so the mean is taken off, and the rest is clipped (`value.clipped`). A flow's
-    information, which is its weight, becomes the mean of all schemes' information for the same flow.
+    Every scheme has run the same downloads. A flow's value, the logarithm of its reward, loses the mean value
+    of this download over all schemes. The rest is clipped (`value.clipped`). The flow's information, which is
+    the weight of its value, becomes the mean over all schemes, too.
     """
     flows = flows.copy()
     _, twins = np.unique(flows[["seed", "path", "at_s"]], return_inverse=True)

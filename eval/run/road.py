@@ -129,7 +129,10 @@ PLAIN: Final = Road()
 
 
 def parse_road(link: Table, duration_s: float) -> Road:
-    """Check the tables of a link that the module's text describes.
+    """Return the effects of real paths that a scenario's link asks for by its tables `walk`, `handover`,
+    `burst_loss` and `back`. The module's text describes the tables.
+
+    Handovers have to come before `duration_s`, the scenario's length in seconds.
 
     Raises:
         ConfigError: a value breaks a rule; the error names the field's path, its value and the allowed

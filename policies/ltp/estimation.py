@@ -97,17 +97,18 @@ def judge(estimator: Estimator, trace: Trace) -> Judgement:
 
 
 def least_width(truth: Floats, known_over: int, share: float) -> float:
-    """Return the width of range that even an ideal estimator needs, which knows a moving mean of the truth
-    and no more.
+    """Return the width that a range needs to hold the true values, even if an estimator knows their moving
+    mean exactly. No estimator that knows only this mean can have narrower ranges.
 
     Args:
-        truth: values of T intervals of n flows, shape (T, n). NaN values are not judged; not all may be NaN.
-        known_over: number of intervals around each interval over which the mean is known.
-        share: share of the truths that the range must hold.
+        truth: true values in T intervals of n flows, shape (T, n). Values that are NaN do not count; one
+            value at least must be finite.
+        known_over: number of intervals over which the moving mean is taken.
+        share: share of a flow's true values that its range must hold.
 
     Returns:
-        Width of the narrowest range about the mean, constant over a flow's intervals, as a mean over the
-        flows.
+        The mean width, in the unit of `truth`. Each flow has one range, which moves with its mean and keeps
+        its width. Flows count by their numbers of finite values.
     """
     widths, weights = [], []
     for known in (flow[np.isfinite(flow)] for flow in truth.T):

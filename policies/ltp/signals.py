@@ -36,7 +36,9 @@ NEW_FLOW_PKTS: Final = 64.0
 stands already, slow start ends at once.
 """
 MANY_SHARE: Final = 0.05
-"""Share of lost packets in an interval at which slow start and pulses end. Random loss is well below it."""
+"""Share of lost packets in an interval at which slow start ends. A pulse, which changes the window for two
+round trips to see whose queue it is, ends too. Random loss is well below this share.
+"""
 MANY_PKTS: Final = 3.0
 """Number of lost packets in an interval below which the share of lost packets is ignored."""
 LOSS_LIMIT: Final = 0.02

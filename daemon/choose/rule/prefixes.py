@@ -45,7 +45,9 @@ class Prefixes:
         return value if self._counts(learned_ns, now_ns) else None
 
     def state(self, now_ns: int, ahead_ns: int) -> np.ndarray:
-        """The numbers that are still valid, the oldest first: an array of `prefix`, `value` and `learned_ns`.
+        """Return the memory as an array for the saved state, shape (n,): the prefixes whose numbers are still
+        valid, those learned first at its beginning. Its columns are `prefix`, `value` (the number) and
+        `learned_ns`.
 
         Args:
             now_ns: CLOCK_MONOTONIC.

@@ -130,7 +130,10 @@ class Pulls(SlotArrays):
         return self._row["arm"][slots]
 
     def step(self, slots: Slots, records: RecordArray) -> None:
-        """Take in a step's records, shape (n,): measure the pulls, and begin the pulls that are due."""
+        """Measure the pulls (trials of arms on live flows) of a step, and begin those that are due.
+
+        `slots` has the flows, shape (n,), and `records` their measurements, `RECORD_DTYPE`, shape (n,).
+        """
         now_ns = int(records["time_ns"].max())
         self._now_ns = now_ns
         self._row["seen_ns"][slots] = now_ns

@@ -41,7 +41,7 @@ class KnownPrefixes(SlotArrays):
     parent = column(np.int64, initial=-1)
     """The number of a host's prefix; -1 if the place is a prefix."""
     hosts = column(np.int64)
-    """Number of hosts of the prefix that have numbers of their own."""
+    """The count of single hosts of the prefix that have rows of their own."""
     several = column(np.bool_)
     """Whether flows went to more than one host of the prefix."""
     _address = column(np.uint8, 16)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A satellite link (Jury §5.2.2, LTP appendix C)."""
+"""The claims about one flow over a satellite link: its throughput and its queue (Jury §5.2.2, LTP appendix
+C).
+"""
 
 from __future__ import annotations
 
