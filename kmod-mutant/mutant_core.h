@@ -17,6 +17,7 @@
  *	hooks	the code that runs for every ACK
  *	sample	a socket's values at an ACK
  *	fold	samples into records (pure logic)
+ *	gap	the gaps between ACKs, by range (pure logic)
  *	step	steps that are written and closed at the same time (pure logic)
  *	echo	the fate of the packets sent under each control (pure logic)
  *	pulse	asking the path for more (pure logic)

@@ -49,13 +49,13 @@ static void mutant_hear(const struct tcp_sock *tp, struct mutant_flow *f,
 		.lost = tp->lost,
 	};
 	struct mutant_step *step;
-	struct mutant_echo echo;
+	struct mutant_heard heard;
 
 	if (unlikely(!m) || likely(!mutant_echo_heard(&f->learned->echoes, m->epochs.newest, &ack,
-						      rs->rtt_us, &echo)))
+						      rs->rtt_us, &heard)))
 		return;
 	step = mutant_step_begin(&m->steps);
-	mutant_echo_put(&step->rec, &echo);
+	mutant_echo_put(&step->rec, &heard);
 	mutant_step_end(&m->steps);
 }
 

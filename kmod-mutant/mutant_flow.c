@@ -275,6 +275,7 @@ static void mutant_flow_sum_up(struct sock *sk, struct mutant_flow *f)
 		mutant_fold_counters(&step->rec, credit, last, &s);
 		mutant_state_read(sk, m->rate, &state);
 		mutant_state_tell(&state, &step->rec);
+		mutant_limits_read(tcp_sk(sk), &step->rec);
 		mutant_step_end(&m->steps);
 		mutant_dest_put(m->dest);
 		m->dest = NULL;

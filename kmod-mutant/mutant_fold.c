@@ -7,6 +7,7 @@ void mutant_epochs_init(struct mutant_epochs *e, u8 arm)
 	memset(e, 0, sizeof(*e));
 	e->first.arm = arm;
 	e->ring = &e->first;
+	e->idle = true;
 }
 
 /* The first switch is about to come: @ring has room for MUTANT_EPOCHS. */
@@ -117,6 +118,7 @@ void mutant_step_open(struct mutant_step *step, const struct mutant_step *previo
 	mutant_stat_clear(&rec->lost_out_stat);
 	mutant_stat_clear(&rec->in_flight_stat);
 	mutant_stat_clear(&rec->throughput_stat);
+	memset(rec->ack_gaps, 0, sizeof(rec->ack_gaps));
 	memset(rec->credit, 0, sizeof(rec->credit));
 	step->credit = NULL;
 	WRITE_ONCE(step->number, number);

@@ -24,6 +24,8 @@
 #include "kernel.h"
 #endif
 
+#include "mutant_gap.h"
+
 #define MUTANT_EPOCHS		128	/* a power of two */
 
 struct mutant_epoch {
@@ -41,6 +43,7 @@ struct mutant_epochs {
 	u64 at_us;			/* time when that epoch began, µs */
 	u64 at_span_us;			/* time from there to the next epoch, µs; 0: look for it */
 	u64 ack_us;			/* time of the previous ACK; 0 before the first */
+	bool idle;			/* that one left nothing in flight or to send, or is missing */
 	struct mutant_epoch *ring;
 	u32 mask;			/* epochs in the ring, less one */
 	struct mutant_epoch first;
@@ -66,6 +69,7 @@ struct mutant_sample {
 	u32 floor_us;			/* RTT floor before an ACK that tells of losses; else 0 */
 	u32 srtt_us;
 	u32 flags;
+	bool idle;			/* the ACK left nothing in flight or to send */
 };
 
 /* How a flow stands. It is read when a record is wanted, and not at every ACK. */
@@ -82,6 +86,8 @@ struct mutant_state {
 	u32 in_flight;
 	u32 lost_out;
 	u32 retrans_out;
+	u32 reord_seen;
+	u32 reordering;
 	u8 ca_state;
 };
 
@@ -149,6 +155,8 @@ static inline void mutant_state_tell(const struct mutant_state *s, struct mutant
 	rec->in_flight = s->in_flight;
 	rec->lost_out = s->lost_out;
 	rec->retrans_out = s->retrans_out;
+	rec->reord_seen = s->reord_seen;
+	rec->reordering = s->reordering;
 	rec->ca_state = s->ca_state;
 }
 
@@ -238,7 +246,10 @@ static __always_inline void mutant_fold(struct mutant_step *step, struct mutant_
 				credit->rtt_us_min = rtt_us;
 		}
 	}
+	if (likely(!e->idle))
+		mutant_gap_count(rec->ack_gaps, s->now_us - e->ack_us);
 	e->ack_us = s->now_us;
+	e->idle = s->idle;
 }
 
 #endif /* _MUTANT_FOLD_H */

@@ -122,6 +122,15 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 /* The time between two outcomes of a flow that lasts, µs. */
 #define OUTCOME_US	10000000U
 
+/* A step has its first ACK. */
+static noinline void mutant_step_began(struct sock *sk, struct mutant_measures *m,
+				       struct mutant_record *rec)
+{
+	m->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
+	m->pulse.gained = false;
+	mutant_limits_read(tcp_sk(sk), rec);
+}
+
 static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_flow *f,
 					       struct mutant_measures *m, s64 rtt_us)
 {
@@ -139,10 +148,8 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	}
 	step = mutant_step_begin(&m->steps);
 	first = !step->rec.samples;
-	if (first) {
-		m->draining = mutant_bbr_draining(sk, mutant_arm_of(sk)->orig);
-		m->pulse.gained = false;
-	}
+	if (first)
+		mutant_step_began(sk, m, &step->rec);
 	if (unlikely(m->pulse.phase))
 		mutant_pulse_acked(sk, &m->pulse, tp->delivered - f->last.delivered);
 	if (mutant_path_heard(&m->path, rtt_us, tp->delivered, tp->rate_app_limited | m->draining))
@@ -153,6 +160,7 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	if (unlikely(m->pulse.gained))
 		sample.flags |= MUTANT_FLOW_FLAGS_GAINED;
 	sample.floor_us = floor_us;
+	sample.idle = f->life.idle;
 	mutant_fold(step, &m->epochs, &f->last, &sample);
 	mutant_fold_levels(&step->rec, tp->mdev_us >> 2, tp->lost_out, tcp_packets_in_flight(tp));
 	if (unlikely((u32)tp->tcp_mstamp - m->told_us >= OUTCOME_US))

@@ -6,6 +6,7 @@
 #include "mutant_bbr.h"
 #include "mutant_nl.h"
 #include "mutant_outcome.h"
+#include "mutant_sample.h"
 #include "mutant_session.h"
 
 static u32 mutant_now_us(void)
@@ -58,16 +59,6 @@ void mutant_outcome_acked(struct sock *sk, struct mutant_flow *f, s64 rtt_us)
 		mutant_outcome_starting(sk, f);
 }
 
-/* How long the receiver's window has held the flow back, µs. */
-static u64 mutant_receiver_us(const struct tcp_sock *tp)
-{
-	u64 ticks = tp->chrono_stat[TCP_CHRONO_RWND_LIMITED - 1];
-
-	if (tp->chrono_type == TCP_CHRONO_RWND_LIMITED)
-		ticks += tcp_jiffies32 - tp->chrono_start;
-	return ticks * (USEC_PER_SEC / HZ);
-}
-
 static void mutant_outcome_identify(const struct mutant_flow *f, struct mutant_outcome *o)
 {
 	o->cookie = f->cookie;
@@ -113,7 +104,7 @@ static void mutant_outcome_measure(const struct sock *sk, const struct mutant_fl
 	const struct mutant_life *life = &f->life;
 	u32 floor_us = tcp_min_rtt(tp);
 
-	o->receiver_us = min(mutant_receiver_us(tp), life->busy_us);
+	o->receiver_us = min(mutant_chrono_us(tp, TCP_CHRONO_RWND_LIMITED), life->busy_us);
 	o->busy_us = life->busy_us - o->receiver_us;
 	o->rtt_us_sum = life->rtt_us_sum;
 	o->rtt_samples = life->rtt_samples;

@@ -55,7 +55,27 @@ static inline void mutant_state_read(const struct sock *sk, u64 rate, struct mut
 	s->in_flight = tcp_packets_in_flight(tp);
 	s->lost_out = READ_ONCE(tp->lost_out);
 	s->retrans_out = READ_ONCE(tp->retrans_out);
+	s->reord_seen = READ_ONCE(tp->reord_seen);
+	s->reordering = READ_ONCE(tp->reordering);
 	s->ca_state = inet_csk(sk)->icsk_ca_state;
+}
+
+/* The time that a socket's chronograph has counted as @type, µs, under the socket's lock. */
+static inline u64 mutant_chrono_us(const struct tcp_sock *tp, enum tcp_chrono type)
+{
+	u64 ticks = tp->chrono_stat[type - 1];
+
+	if (tp->chrono_type == type)
+		ticks += tcp_jiffies32 - tp->chrono_start;
+	return ticks * (USEC_PER_SEC / HZ);
+}
+
+/* How long a socket was limited by what, under its lock, for the chronograph has three parts. */
+static inline void mutant_limits_read(const struct tcp_sock *tp, struct mutant_record *rec)
+{
+	rec->receiver_us = mutant_chrono_us(tp, TCP_CHRONO_RWND_LIMITED);
+	rec->buffer_us = mutant_chrono_us(tp, TCP_CHRONO_SNDBUF_LIMITED);
+	rec->busy_us = mutant_chrono_us(tp, TCP_CHRONO_BUSY) + rec->receiver_us + rec->buffer_us;
 }
 
 #endif /* _MUTANT_SAMPLE_H */

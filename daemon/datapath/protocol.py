@@ -14,7 +14,7 @@ import numpy as np
 
 FAMILY_NAME: Final = "mutant"
 FAMILY_VERSION: Final = 1
-RECORD_VERSION: Final = 4
+RECORD_VERSION: Final = 5
 # No arm. Ids of arms count from 1 and never change their meaning.
 ARM_NONE: Final = 0
 # Highest id of an arm. Protocols that are loaded on demand get the ids after the fixed ones.
@@ -49,6 +49,10 @@ START_ARMS: Final = 4
 OUTCOME_ARMS: Final = 4
 # A share of the whole.
 OUTCOME_ONE: Final = 65535
+# Ranges of the gap between two ACKs.
+ACK_GAPS: Final = 16
+# Where the first range ends and the second begins, µs.
+ACK_GAP_US: Final = 64
 GROUP_EVENTS: Final = "events"
 
 
@@ -434,7 +438,7 @@ ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 704 bytes. One flow's aggregate over one step.
+# 808 bytes. One flow's aggregate over one step.
 RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.
@@ -485,6 +489,13 @@ RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("bdp", "=u4"),  # Delivery rate times rtt-floor-us, packets; 0 where it is not known.
         ("round_trips", "=u4"),  # Whole round trips since the last switch.
         ("siblings", "=u4"),  # Measured flows to the same destination address, this one among them.
+        ("busy_us", "=u8"),
+        ("receiver_us", "=u8"),  # Of busy-us, time in which the receiver's window held the flow back.
+        ("buffer_us", "=u8"),  # Of busy-us, time in which the send buffer had no room for more.
+        ("ack_gaps", "=u4", (ACK_GAPS,)),
+        ("echo_rtt_us", "=u4", (ECHOES_MAX,)),
+        ("reord_seen", "=u4"),  # Times that the kernel has seen packets reordered, over the socket's life.
+        ("reordering", "=u4"),  # Packets by which the kernel takes them to be reordered at most.
     ]
 )
 

@@ -18,6 +18,7 @@ u32 random_below(u32 limit)
 int main(void)
 {
 	test_fold();
+	test_gaps();
 	test_steps();
 	test_echoes();
 	test_control();

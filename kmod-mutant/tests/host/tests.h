@@ -25,6 +25,7 @@ void test_control(void);
 void test_cubic(void);
 void test_echoes(void);
 void test_fold(void);
+void test_gaps(void);
 void test_laws(void);
 void test_lives(void);
 void test_path(void);

@@ -8,7 +8,7 @@
 
 #define MUTANT_FAMILY_NAME		"mutant"
 #define MUTANT_FAMILY_VERSION	1
-#define MUTANT_RECORD_VERSION	4
+#define MUTANT_RECORD_VERSION	5
 
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
@@ -60,6 +60,12 @@
 
 /* A share of the whole. */
 #define MUTANT_OUTCOME_ONE	65535
+
+/* Ranges of the gap between two ACKs. */
+#define MUTANT_ACK_GAPS	16
+
+/* Where the first range ends and the second begins, µs. */
+#define MUTANT_ACK_GAP_US	64
 
 /**
  * enum mutant_arm_id - The ids of arms. The kernel's protocols come first. A learned arm has
@@ -639,6 +645,17 @@ struct mutant_echo {
  * @bdp: Delivery rate times rtt-floor-us, packets; 0 where it is not known.
  * @round_trips: Whole round trips since the last switch.
  * @siblings: Measured flows to the same destination address, this one among them.
+ * @busy_us: Time of the socket's life in which something was in flight or waited to be sent,
+ *	µs, in units of the kernel's ticks, at the last step's first ACK.
+ * @receiver_us: Of busy-us, time in which the receiver's window held the flow back.
+ * @buffer_us: Of busy-us, time in which the send buffer had no room for more.
+ * @ack_gaps: Gaps between two ACKs in this step, counted by range. Range 0 is below
+ *	ack-gap-us; each further one ends at twice the end of the one before, and the last has no
+ *	end. A gap in which nothing was in flight or waited to be sent does not count.
+ * @echo_rtt_us: Mean RTT that the ACKs of each echo showed, µs; rtt-us-min there is their
+ *	lowest.
+ * @reord_seen: Times that the kernel has seen packets reordered, over the socket's life.
+ * @reordering: Packets by which the kernel takes them to be reordered at most.
  */
 struct mutant_record {
 	__u64 cookie;
@@ -689,6 +706,13 @@ struct mutant_record {
 	__u32 bdp;
 	__u32 round_trips;
 	__u32 siblings;
+	__u64 busy_us;
+	__u64 receiver_us;
+	__u64 buffer_us;
+	__u32 ack_gaps[MUTANT_ACK_GAPS];
+	__u32 echo_rtt_us[MUTANT_ECHOES_MAX];
+	__u32 reord_seen;
+	__u32 reordering;
 };
 
 /**
