@@ -46,6 +46,10 @@ FLOW_EXAMPLE: Final[JsonDict] = {
     "retrans_pkts": 3,
     "delivered_pkts": 24510,
     "acked_bytes": 35490480,
+    "ack_gap_ms": {"p50": 0.49, "p90": 0.83},
+    "reordered": 0,
+    "reordering_pkts": 3,
+    "limited_s": {"window": 11.9, "receiver": 0.2, "send_buffer": 0.0, "application": 0.4},
     "switches": 7,
     "reward": 0.83,
     "arm_share": {"cubic": 0.25, "bbr": 0.75},
@@ -86,6 +90,26 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class AckGap(Answer):
+    """The gap between two ACKs of a flow in the last seconds, weighted by time, in ms. The module counts gaps
+    in ranges that end at twice their beginning, so a value may be wrong by a factor of two.
+    """
+
+    p50: float = Field(description="Half of the time passed in gaps of at most this length")
+    p90: float = Field(description="Nine tenths of the time passed in gaps of at most this length")
+
+
+class Limits(Answer):
+    """The time in which each cause limited a flow, in s, as the kernel counts it in ticks. All but
+    `application` contain the time of the connection before it ran `mutant`.
+    """
+
+    window: float = Field(description="The congestion window or the pacing rate, while data was on its way")
+    receiver: float = Field(description="The receiver's window, which was full")
+    send_buffer: float = Field(description="The send buffer, which had no room for more")
+    application: float = Field(description="The application, which had nothing to send")
+
+
 class Flow(Answer):
     """One TCP flow under `mutant`, in its state at the daemon's last step."""
 
@@ -121,6 +145,20 @@ class Flow(Answer):
     retrans_pkts: int = Field(description="Number of all packets that were retransmitted")
     delivered_pkts: int = Field(description="Number of all packets that were delivered")
     acked_bytes: int = Field(description="Number of all bytes that were acknowledged")
+    ack_gap_ms: AckGap | None = Field(
+        default=None, description="Gap between two ACKs in the last seconds; null if there was none"
+    )
+    reordered: int | None = Field(
+        default=None, description="Number of times that the kernel saw packets in another order"
+    )
+    reordering_pkts: int | None = Field(
+        default=None,
+        description="Number of packets by which the kernel expects packets to be reordered at most; "
+        "null if unknown",
+    )
+    limited_s: Limits | None = Field(
+        default=None, description="The causes that limited the flow, and for how long; null if unknown"
+    )
     switches: int = Field(description="Number of all switches from arm to arm")
     reward: float | None = Field(
         description="Last normalised reward (Mutant, Eq. 1); null before the first reward"

@@ -11,6 +11,7 @@ from typing import Final
 
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.datapath import ArmInfo, protocol
+from ltp_switcher.daemon.datapath.gaps import gap_quantile_us
 from ltp_switcher.daemon.datapath.performance import known_rtt
 from ltp_switcher.daemon.step.decision_log import endpoint
 from ltp_switcher.daemon.step.flow_table import FlowTable
@@ -63,12 +64,40 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
         "retrans_pkts": now["total_retrans"],
         "delivered_pkts": now["total_delivered"],
         "acked_bytes": now["total_acked_bytes"],
+        "ack_gap_ms": _gaps(table, slot),
+        # The kernel expects at least a packet.
+        "reordered": now["reord_seen"] if now["reordering"] else None,
+        "reordering_pkts": now["reordering"] or None,
+        "limited_s": _limits(now, int(table.born_ns[slot])),
         "switches": now["switches"],
         "reward": None if isnan(reward) else reward,
         "arm_share": {
             names.get(arm, str(arm)): round(share / total_ns, 6) for arm, share in enumerate(shares) if share
         },
     }
+
+
+def _gaps(table: FlowTable, slot: int) -> Json:
+    """Quantiles of the gap between two ACKs in ms; None if the module has told of no gap lately."""
+    counts: list[float] = table.ack_gaps[slot].tolist()
+    told = {name: gap_quantile_us(counts, q) for name, q in _QUANTILES.items()}
+    return {name: round(us / 1000, 3) for name, us in told.items() if us is not None} or None
+
+
+def _limits(now: Mapping[str, int], born_ns: int) -> Json:
+    """What limited a flow for how long; None if the module has not told of it. `born_ns` is the flow's start,
+    CLOCK_MONOTONIC.
+    """
+    busy_us, receiver_us, buffer_us = now["busy_us"], now["receiver_us"], now["buffer_us"]
+    if not busy_us:
+        return None
+    limits_us = {
+        "window": busy_us - receiver_us - buffer_us,
+        "receiver": receiver_us,
+        "send_buffer": buffer_us,
+        "application": max((now["time_ns"] - born_ns) // 1000 - busy_us, 0),
+    }
+    return {name: round(us * 1e-6, 3) for name, us in limits_us.items()}
 
 
 def arm_json(arm: ArmInfo) -> dict[str, Json]:
@@ -85,4 +114,8 @@ def arm_json(arm: ArmInfo) -> dict[str, Json]:
 _PINNED: Final = int(protocol.FlowFlags.PINNED)
 _FALLEN_BACK: Final = int(protocol.FlowFlags.FALLEN_BACK)
 _NAMES: Final = protocol.RECORD_DTYPE.names or ()
-_SCALARS: Final = list(_NAMES[: _NAMES.index("rtt_stat")])
+_SCALARS: Final = [
+    *_NAMES[: _NAMES.index("rtt_stat")],
+    *("busy_us", "receiver_us", "buffer_us", "reord_seen", "reordering"),
+]
+_QUANTILES: Final = {"p50": 0.5, "p90": 0.9}

@@ -20,6 +20,7 @@ from ltp_switcher.daemon.datapath.errors import (
     ModuleMissingError,
     explain,
 )
+from ltp_switcher.daemon.datapath.layout import check_layout, read_records
 from ltp_switcher.daemon.datapath.netlink import (
     GenericNetlink,
     GenericNetlinkEvents,
@@ -51,7 +52,7 @@ from ltp_switcher.daemon.datapath.types import (
     decode_flow,
     decode_resume_counts,
 )
-from ltp_switcher.errors import DatapathError, ModuleVersionError
+from ltp_switcher.errors import DatapathError
 
 DUMP_ATTEMPTS: Final = 5
 
@@ -213,14 +214,14 @@ class Datapath:
         read-only, and belongs to the caller.
         """
         memory = np.empty(self._step_bytes, np.uint8)
-        content, end = memory.data, 0
+        content, end, size = memory.data, 0, 0
         try:
             for message in self._netlink.dump(self._family, Cmd.STEP_GET):
                 records = find_attribute(message.payload, protocol.StepAttr.RECORDS)
                 if records is None:
                     continue
                 if not end:
-                    _check_layout(parse_attributes(message.payload), _STEP_LAYOUT)
+                    size = _checked_size(parse_attributes(message.payload), _STEP_LAYOUT)
                 start, end = end, end + len(records)
                 if end > memory.size:
                     self._step_bytes = 2 * end
@@ -235,7 +236,7 @@ class Datapath:
             return _NO_RECORDS
         # A caller that keeps few records must not keep memory for many.
         filled = memory[:end] if 2 * end > memory.size else memory[:end].copy()
-        closed: RecordArray = filled.view(protocol.RECORD_DTYPE)
+        closed: RecordArray = read_records(filled, size, protocol.RECORD_DTYPE)
         closed.flags.writeable = False
         return closed
 
@@ -247,14 +248,15 @@ class Datapath:
         the flow's whole life so far.
         """
         parts: list[bytes] = []
-        dropped = None
+        dropped, size = None, protocol.OUTCOME_DTYPE.itemsize
         for message in self._dump("outcome-get", Cmd.OUTCOME_GET):
             content = parse_attributes(message.payload)
             if not parts:
-                _check_layout(content, _OUTCOME_LAYOUT)
+                size = _checked_size(content, _OUTCOME_LAYOUT)
             parts.append(bytes(content[protocol.OutcomeAttr.OUTCOMES]))
             dropped = _U64.unpack(content[protocol.OutcomeAttr.DROPPED])[0]
-        return OutcomeBatch(np.frombuffer(b"".join(parts), protocol.OUTCOME_DTYPE), dropped)
+        told = np.frombuffer(b"".join(parts), np.uint8)
+        return OutcomeBatch(read_records(told, size, protocol.OUTCOME_DTYPE), dropped)
 
     def select(self, commands: CommandArray) -> SelectResult:
         """Send commands, which switch flows to arms: `COMMAND_DTYPE`, shape (n,). Each command takes effect
@@ -382,15 +384,14 @@ class Datapath:
             raise explain(operation, error) from error
 
 
-def _check_layout(parts: dict[int, memoryview], expected: tuple[int, int, int]) -> None:
-    """Raise `ModuleVersionError` if a message's records have another version or size. `expected` has the two
-    attributes, and the size.
+def _checked_size(parts: dict[int, memoryview], expected: tuple[int, int, int]) -> int:
+    """The size of each of a message's records in bytes. `expected` has the attributes of version and size,
+    and the daemon's own size. Raises `ModuleVersionError` if the daemon cannot read the records.
     """
     version_attribute, size_attribute, own_size = expected
-    version = _U32.unpack(parts[version_attribute])[0]
-    size = _U32.unpack(parts[size_attribute])[0]
-    if (version, size) != (protocol.RECORD_VERSION, own_size):
-        raise ModuleVersionError(version, size, protocol.RECORD_VERSION, own_size)
+    size: int = _U32.unpack(parts[size_attribute])[0]
+    check_layout(_U32.unpack(parts[version_attribute])[0], size, own_size)
+    return size
 
 
 def _known_flow(payload: memoryview, known: Callable[[int], FlowInfo | None] | None) -> FlowInfo | None:

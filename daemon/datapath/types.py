@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.datapath.layout import read_records
 from ltp_switcher.daemon.datapath.netlink import Attributes, read_uint
 from ltp_switcher.daemon.datapath.protocol import ArmAttr, Cmd, ConfigAttr, FlowAttr
 
@@ -180,6 +181,8 @@ def decode_arm(parts: Attributes) -> ArmInfo:
 def decode_flow(parts: Attributes) -> FlowInfo:
     """Decode a flow from the attributes of set `flow`."""
     family = read_uint(parts[FlowAttr.FAMILY])
+    # A single record comes without its size.
+    record = np.frombuffer(bytes(parts[FlowAttr.RECORD]), np.uint8)
     return FlowInfo(
         cookie=read_uint(parts[FlowAttr.COOKIE]),
         netns=read_uint(parts[FlowAttr.NETNS]),
@@ -190,7 +193,7 @@ def decode_flow(parts: Attributes) -> FlowInfo:
         remote_port=read_uint(parts[FlowAttr.DPORT]),
         age_ns=read_uint(parts[FlowAttr.AGE_NS]),
         reason=protocol.FallbackReason(read_uint(parts[FlowAttr.REASON])),
-        record=np.frombuffer(bytes(parts[FlowAttr.RECORD]), dtype=protocol.RECORD_DTYPE),
+        record=read_records(record, record.size, protocol.RECORD_DTYPE),
     )
 
 

@@ -23,6 +23,8 @@ from ltp_switcher.slots import SlotArrays, column
 UNKNOWN: Final = -1
 PENDING_MAX: Final = 4096
 """Number of records that may wait before the times that they report are added up by flow and arm."""
+GAPS_KEPT: Final = 0.8
+"""Share of a flow's older gaps between ACKs that still counts after a second. So about five seconds count."""
 _OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")
 
 
@@ -56,6 +58,10 @@ class FlowTable(SlotArrays):
     """The latest normalised reward of the flow; NaN before the first one."""
     goodput_Bps = column(np.float64)  # noqa: N815 - B is bytes
     """Bytes newly acknowledged per second, between the last two marks."""
+    ack_gaps = column(np.float32, protocol.ACK_GAPS)
+    """Number of gaps between two ACKs in each range, as in the field `ack_gaps` of a record. Older gaps count
+    less.
+    """
     _arm_time_ns = column(np.uint64, protocol.ARMS_MAX + 1)
     _mark_bytes = column(np.uint64)
 
@@ -176,6 +182,7 @@ class FlowTable(SlotArrays):
         """
         # numpy copies opaque bytes at once; records with fields would cost 50 times as much.
         self.record.view(_OPAQUE)[slots] = records.view(_OPAQUE)
+        self.ack_gaps[slots] += records["ack_gaps"]
         self._pending.append((slots, records))
         self._pending_rows += len(records)
         if self._pending_rows >= PENDING_MAX:
@@ -196,7 +203,10 @@ class FlowTable(SlotArrays):
         return total_ns.astype(np.float64) * 1e-9
 
     def mark(self, now_ns: int) -> None:
-        """Compute each flow's goodput since the last mark. Call this about once a second."""
+        """Compute each flow's goodput since the last mark, and let its older gaps between ACKs count less.
+        Call this about once a second.
+        """
+        self.ack_gaps *= GAPS_KEPT
         elapsed_s = (now_ns - self._mark_ns) * 1e-9
         total = self.record["total_acked_bytes"]
         self.goodput_Bps = (total - self._mark_bytes) / elapsed_s

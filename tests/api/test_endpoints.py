@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.api_client import Ask
-from support.fake_kernel import REMOTES
+from support.fake_kernel import REMOTES, Kernel
 
 from ltp_switcher.api.models import FLOW_EXAMPLE, Flow
 from ltp_switcher.daemon.cli import show
@@ -44,8 +44,26 @@ def test_flow_in_the_fields_units(ask: Ask) -> None:
         "retrans_pkts": 2,
         "delivered_pkts": 700,
         "acked_bytes": 1_000_000,
+        "reordered": 2,
+        "reordering_pkts": 5,
     }
     assert {name: flow[name] for name in expected} == expected
+
+
+def test_flow_tells_what_sums_hide(ask: Ask) -> None:
+    flow = ask("GET", "/v1/flows/4711").json()
+    # Six ACKs of seven come at once. But most of the time passes in the gap of 16.4 to 32.8 ms before them.
+    assert 16.384 < flow["ack_gap_ms"]["p50"] < flow["ack_gap_ms"]["p90"] < 32.768
+    limits = {name: s for name, s in flow["limited_s"].items() if name != "application"}
+    assert limits == {"window": 0.7, "receiver": 0.2, "send_buffer": 0.1}
+
+
+def test_flow_of_an_older_module_tells_nothing_of_it(ask: Ask, kernel: Kernel) -> None:
+    record = kernel.table[4711].record
+    for name in ("busy_us", "receiver_us", "buffer_us", "ack_gaps", "reord_seen", "reordering"):
+        record[name] = 0
+    flow = ask("GET", "/v1/flows/4711").json()
+    assert [flow[name] for name in ("reordered", "reordering_pkts", "limited_s")] == [None] * 3
 
 
 @pytest.mark.parametrize(

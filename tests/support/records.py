@@ -23,8 +23,11 @@ def record(cookie: int, **fields: int) -> RecordArray:
 
 
 def busy_record(cookie: int, arm: int = protocol.ArmId.CUBIC) -> RecordArray:
-    """One record of a flow at 40 ms and 8 Mbit/s, shape (1,)."""
-    return record(
+    """One record of a flow at 40 ms and 8 Mbit/s, shape (1,). It was busy for a second, of which the receiver
+    held it back for 0.2 s and the send buffer for 0.1 s. Of its ACKs, six are close to the one before, and
+    one came 16 to 33 ms later.
+    """
+    made = record(
         cookie,
         time_ns=time.monotonic_ns(),
         samples=7,
@@ -46,7 +49,14 @@ def busy_record(cookie: int, arm: int = protocol.ArmId.CUBIC) -> RecordArray:
         in_flight=27,
         arm=arm,
         want_arm=arm,
+        busy_us=1_000_000,
+        receiver_us=200_000,
+        buffer_us=100_000,
+        reord_seen=2,
+        reordering=5,
     )
+    made["ack_gaps"][0, [0, 9]] = 6, 1
+    return made
 
 
 def flow(cookie: int, remote: str = "198.51.100.7", *, busy: bool = False, **fields: int) -> FlowInfo:

@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-from support.records import flow
+"""A flow in the words and units of the API, from its record."""
+
+from __future__ import annotations
+
+import numpy as np
+from support.records import flow, record
 
 from ltp_switcher.daemon.control.describe import flow_json
 from ltp_switcher.daemon.step.flow_table import FlowTable
 
+S = 1_000_000_000
 
-def described(**fields: int) -> dict[str, object]:
+
+def test_the_causes_that_limit_a_flow_fill_its_life() -> None:
     table = FlowTable()
-    slot = table.add(flow(7, **fields), now_ns=0)
+    # It began 1.5 s before 100 s.
+    slot = table.add(flow(7), 100 * S)
     assert slot is not None
-    return flow_json(table, slot, {3: "vegas"})
+    told = record(7, time_ns=108 * S, busy_us=4_000_000, receiver_us=1_000_000, buffer_us=500_000)
+    table.observe(np.array([slot]), told)
+    assert flow_json(table, slot, {})["limited_s"] == {
+        "window": 2.5, "receiver": 1.0, "send_buffer": 0.5, "application": 5.5,
+    }  # fmt: skip
 
 
-def test_a_flow_in_units_for_people() -> None:
-    told = described(srtt_us=40_500, min_rtt_us=20_000, delivery_rate=1_250_000, pacing_rate=2_500_000, arm=3)
-    assert (told["srtt_ms"], told["min_rtt_ms"], told["arm"]) == (40.5, 20.0, "vegas")
-    assert (told["delivery_rate_mbps"], told["pacing_rate_mbps"]) == (10.0, 20.0)
-
-
-def test_a_value_that_the_kernel_does_not_have_is_null() -> None:
-    """All ones: no RTT sample yet, no pacing; half of them: an infinite threshold."""
-    told = described(min_rtt_us=2**32 - 1, pacing_rate=2**64 - 1, ssthresh=2**31 - 1)
-    assert (told["min_rtt_ms"], told["pacing_rate_mbps"], told["ssthresh_pkts"]) == (None, None, None)
-    assert told["reward"] is None
+def test_a_connection_that_was_busy_before_it_ran_mutant_was_not_idle_for_less_than_no_time() -> None:
+    table = FlowTable()
+    slot = table.add(flow(7), 100 * S)
+    assert slot is not None
+    table.observe(np.array([slot]), record(7, time_ns=101 * S, busy_us=60_000_000))
+    told = flow_json(table, slot, {})["limited_s"]
+    assert told == {"window": 60.0, "receiver": 0.0, "send_buffer": 0.0, "application": 0.0}

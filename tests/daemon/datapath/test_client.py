@@ -226,8 +226,8 @@ def test_outcomes_are_the_modules_bytes_in_order(content: bytes, cuts: list[int]
 
 def test_outcomes_of_another_layout_are_refused(datapath: Datapath, netlink: Netlink) -> None:
     one = np.zeros(1, protocol.OUTCOME_DTYPE)
-    netlink.replies = [[outcome_page(one, 0, version=99)]]
-    with pytest.raises(DatapathError, match=r"version 99 of 184 bytes.*rmmod"):
+    netlink.replies = [[outcome_page(one, 0, version=3)]]
+    with pytest.raises(DatapathError, match=r"version 3 of 184 bytes.*rmmod"):
         datapath.outcomes()
 
 
@@ -263,7 +263,7 @@ def test_controls_are_counted_too(datapath: Datapath, netlink: Netlink) -> None:
     assert len(netlink.sent) == 1
 
 
-def flow(cookie: int, age_ns: int) -> bytes:
+def flow(cookie: int, age_ns: int, told: bytes = b"") -> bytes:
     parts = {
         FlowAttr.COOKIE: struct.pack("=Q", cookie),
         FlowAttr.NETNS: u32(9),
@@ -274,7 +274,7 @@ def flow(cookie: int, age_ns: int) -> bytes:
         FlowAttr.DPORT: struct.pack("=H", 443),
         FlowAttr.AGE_NS: struct.pack("=Q", age_ns),
         FlowAttr.REASON: u32(protocol.FallbackReason.SILENCE),
-        FlowAttr.RECORD: record(cookie, snd_cwnd=28).tobytes(),
+        FlowAttr.RECORD: told or record(cookie, snd_cwnd=28).tobytes(),
     }
     return b"".join(attribute(kind, value) for kind, value in parts.items())
 
@@ -309,11 +309,16 @@ def test_a_flow_that_is_not_there_is_named(datapath: Datapath, netlink: Netlink)
         datapath.unpin(1)
 
 
-def records(*cookies: int, version: int = protocol.RECORD_VERSION) -> bytes:
-    data = b"".join(record(cookie).tobytes() for cookie in cookies)
+def records(*cookies: int, version: int = protocol.RECORD_VERSION, size: int | None = None) -> bytes:
+    """A message with the records of these flows. A module of another version has records of `size` bytes,
+    with members after ours that are all ones.
+    """
+    own = [record(cookie, siblings=cookie + 7, reordering=3).tobytes() for cookie in cookies]
+    size = len(own[0]) if size is None else size
+    data = b"".join(one[:size].ljust(size, b"\xff") for one in own)
     return (
         attribute(StepAttr.RECORD_VERSION, u32(version))
-        + attribute(StepAttr.RECORD_SIZE, u32(protocol.RECORD_DTYPE.itemsize))
+        + attribute(StepAttr.RECORD_SIZE, u32(size))
         + attribute(StepAttr.RECORDS, data)
     )
 
@@ -343,10 +348,46 @@ def test_a_step_of_many_flows_takes_memory_for_them_once(datapath: Datapath, net
     assert one["cookie"].tolist() == [7]
 
 
-def test_another_layout_is_refused(datapath: Datapath, netlink: Netlink) -> None:
-    netlink.replies = [[records(1, version=protocol.RECORD_VERSION + 1)]]
-    with pytest.raises(DatapathError, match=f"record version {protocol.RECORD_VERSION + 1}"):
+@pytest.mark.parametrize(
+    ("version", "size"),
+    [(3, 704), (3, 808), (4, 816), (5, 704), (5, 816), (6, 800), (4, 0)],
+    ids=["old", "old as ours", "longer than ours", "cut", "long", "shorter than ours", "empty"],
+)
+def test_another_layout_is_refused(datapath: Datapath, netlink: Netlink, version: int, size: int) -> None:
+    message = attribute(StepAttr.RECORD_VERSION, u32(version)) + attribute(StepAttr.RECORD_SIZE, u32(size))
+    netlink.replies = [[message + attribute(StepAttr.RECORDS, bytes(size or 8))]]
+    with pytest.raises(DatapathError, match=f"record version {version} of {size} bytes"):
         datapath.close_step()
+
+
+def test_an_older_module_leaves_its_records_last_members_at_0(datapath: Datapath, netlink: Netlink) -> None:
+    # Version 4 ends with `siblings`.
+    netlink.replies = [[records(1, 2, version=4, size=704), records(3, version=4, size=704)]]
+    closed = datapath.close_step()
+    assert closed.dtype == protocol.RECORD_DTYPE
+    assert closed["cookie"].tolist() == [1, 2, 3]
+    assert closed["siblings"].tolist() == [8, 9, 10]
+    assert closed["reordering"].tolist() == [0, 0, 0]
+    assert not closed["ack_gaps"].any()
+    assert not closed.flags.writeable
+
+
+def test_a_newer_module_s_further_members_are_left_out(datapath: Datapath, netlink: Netlink) -> None:
+    netlink.replies = [[records(1, 2, version=6, size=840)], [records(4, version=6, size=808)]]
+    closed = datapath.close_step()
+    assert closed.dtype == protocol.RECORD_DTYPE
+    assert closed["cookie"].tolist() == [1, 2]
+    assert (closed["siblings"].tolist(), closed["reordering"].tolist()) == ([8, 9], [3, 3])
+    assert datapath.close_step()["cookie"].tolist() == [4], "another record may have grown"
+
+
+@pytest.mark.parametrize("size", [704, 808, 840])
+def test_the_flow_of_another_module_has_its_record(datapath: Datapath, netlink: Netlink, size: int) -> None:
+    told = record(7, siblings=2, reordering=3).tobytes()[:size].ljust(size, b"\xff")
+    netlink.replies = [flow(7, 10, told)]
+    found = datapath.flow(7).record
+    assert (found.dtype, found.shape) == (protocol.RECORD_DTYPE, (1,))
+    assert (found["siblings"][0], found["reordering"][0]) == (2, 3 if size > 704 else 0)
 
 
 def test_a_step_that_overran_is_no_fault(datapath: Datapath, netlink: Netlink) -> None:

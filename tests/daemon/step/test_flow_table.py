@@ -81,6 +81,25 @@ def test_goodput_is_what_was_acknowledged_between_two_marks() -> None:
     assert table.goodput_Bps[slot] == 250_000
 
 
+def test_gaps_between_acks_add_up_and_fade() -> None:
+    table = FlowTable()
+    slot = table.add(flow(7), 0)
+    assert slot is not None
+    told = record(7)
+    told["ack_gaps"][0, [0, 9]] = 30, 2
+    for _ in range(2):
+        table.observe(np.array([slot]), told)
+    assert table.ack_gaps[slot, [0, 9]].tolist() == [60, 4]
+    assert table.ack_gaps[slot].sum() == 64
+    for second in range(1, 11):
+        table.mark(second * 10**9)
+    # Ten seconds later a ninth is left, and a new flow in the slot has none.
+    assert table.ack_gaps[slot, 0] == pytest.approx(60 * 0.8**10)
+    table.remove(7)
+    assert table.add(flow(8), 0) == slot
+    assert not table.ack_gaps[slot].any()
+
+
 def test_time_under_arms_outlives_the_flow() -> None:
     table = FlowTable()
     slot = table.add(flow(7), 0)
