@@ -5,8 +5,8 @@
  *
  * A gap is counted in a range, and each range reaches to twice the end of the one before. Gaps are
  * counted, and not the time in them, for a reader can have both views of a count. As they are, the
- * counts show what most ACKs do. Times the gap, they show what a moment of the flow falls into,
- * which is the silence between two turns. A gap is known to a factor of two either way.
+ * counts show the gap before most ACKs. Times the gap, they show the gap into which a moment of the
+ * flow falls, which is the silence between two turns. A gap is known to a factor of two either way.
  *
  * Where the ACK before left nothing in flight or to send, the application paused, and that is no
  * gap of the path. Pure logic, tested on the host.

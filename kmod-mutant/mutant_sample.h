@@ -70,7 +70,7 @@ static inline u64 mutant_chrono_us(const struct tcp_sock *tp, enum tcp_chrono ty
 	return ticks * (USEC_PER_SEC / HZ);
 }
 
-/* How long a socket was limited by what, under its lock, for the chronograph has three parts. */
+/* Read how long a socket was busy and limited, under its lock: the chronograph has three parts. */
 static inline void mutant_limits_read(const struct tcp_sock *tp, struct mutant_record *rec)
 {
 	rec->receiver_us = mutant_chrono_us(tp, TCP_CHRONO_RWND_LIMITED);

@@ -85,8 +85,8 @@ def _gaps(table: FlowTable, slot: int) -> Json:
 
 
 def _limits(now: Mapping[str, int], born_ns: int) -> Json:
-    """What limited a flow for how long; None if the module has not told of it. `born_ns` is the flow's start,
-    CLOCK_MONOTONIC.
+    """The causes that limited a flow, and for how long in s; None if the module has not told of them.
+    `born_ns` is the flow's start, CLOCK_MONOTONIC.
     """
     busy_us, receiver_us, buffer_us = now["busy_us"], now["receiver_us"], now["buffer_us"]
     if not busy_us:

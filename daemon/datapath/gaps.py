@@ -15,7 +15,7 @@ from typing import Final
 from ltp_switcher.daemon.datapath.protocol import ACK_GAP_US, ACK_GAPS
 
 _EDGES_US: Final = (0.0, *(float(ACK_GAP_US << index) for index in range(ACK_GAPS - 1)))
-"""Where each range begins, in µs."""
+"""The beginning of each range, in µs."""
 _MIDDLES_US: Final = (*((low + high) / 2 for low, high in pairwise(_EDGES_US)), 1.5 * _EDGES_US[-1])
 """A gap that stands for the gaps of each range, in µs. The last range has no end, and gets that of a range
 which ends at twice its beginning.

@@ -75,12 +75,14 @@ def echoes_tell_a_window_from_one_a_packet_larger(context: Context) -> None:
             window = 20 + number // stretch % 2
             send(context, flow, name, ControlLaw.WINDOW, window, number)
             context.traffic.pump(0.03)
-            for echo in context.datapath.flow(flow.cookie).record[0]["echo"]:
+            record = context.datapath.flow(flow.cookie).record[0]
+            for echo, mean_us in zip(record["echo"], record["echo_rtt_us"].tolist(), strict=True):
                 if not max(last + 1, 1000) <= echo["number"] <= number:
                     continue
                 last, fresh = int(echo["number"]), fresh + 1
                 rtt_us = int(echo["rtt_us_min"])
                 require(40_000 < rtt_us < longest_us, f"an RTT of {rtt_us} µs")
+                require(rtt_us <= mean_us < longest_us, f"a mean of {mean_us} µs above {rtt_us} µs")
                 rtts_us.append(rtt_us)
                 seen = np.array(
                     [echo[field] for field in ("delivered", "sending_us", "acking_us")], np.float64

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ltp_switcher.daemon.datapath.protocol import CREDITS_MAX, RECORD_DTYPE
+from ltp_switcher.daemon.datapath.protocol import ACK_GAPS, CREDITS_MAX, RECORD_DTYPE
 
 from .harness import Context, require
 from .net import TcpInfo
@@ -69,6 +69,9 @@ def steps_add_up_to_the_totals(context: Context) -> None:
     require(not gaps.any(), f"intervals leave gaps of {gaps[gaps != 0]} ns")
     _minima_means_and_maxima(records)
     _credits(records)
+    counted, samples = records["ack_gaps"].sum(axis=1), records["samples"]
+    require(bool((counted <= samples).all()), "a step has more gaps than ACKs")
+    require(counted.sum() > 0.8 * samples.sum(), f"{counted.sum()} gaps of {samples.sum()} ACKs")
 
 
 def _minima_means_and_maxima(records: np.ndarray) -> None:
@@ -188,8 +191,72 @@ def a_quiet_flow_is_not_in_the_next_step(context: Context) -> None:
     context.end(flow)
 
 
+def gaps_between_acks_are_those_of_the_path(context: Context) -> None:
+    """A packet takes 0.6 ms on the link, and an ACK is for one or two. A pause is no gap of the path."""
+    flow = context.flow()
+    context.traffic.pump(1)
+    gaps = np.zeros(ACK_GAPS)
+    context.datapath.close_step()
+    for _ in range(3):
+        flow.talking = True
+        context.traffic.pump(1)
+        flow.talking = False
+        context.traffic.pump(1)
+        step = context.datapath.close_step()[0]
+        require(int(step["ack_gaps"].sum()) <= int(step["samples"]), "a step has more gaps than ACKs")
+        gaps += step["ack_gaps"]
+    context.end(flow)
+    context.notes["ack_gaps"] = gaps.tolist()
+    # Range 4 is 0.5 to 1 ms and range 5 is 1 to 2 ms.
+    require(gaps[4:6].sum() > 0.7 * gaps.sum() > 1000, f"gaps {gaps}")
+    require(not gaps[11:].any(), f"a pause, or another gap above 65 ms: {gaps}")
+
+
+def the_causes_that_limit_a_flow_are_the_kernels(context: Context) -> None:
+    """A flow that pauses for a second, and whose receiver does not read for another one."""
+    flow = context.flow()
+    context.traffic.pump(1)
+    flow.talking = False
+    context.traffic.pump(1)
+    flow.talking, flow.outstanding_bytes = True, 16 << 20
+    for _ in range(100):
+        context.traffic.send(flow)
+        time.sleep(0.01)
+    flow.outstanding_bytes = 1 << 17
+    context.traffic.pump(2)
+    context.datapath.close_step()
+    context.traffic.pump(0.02)
+    told = context.datapath.flow(flow.cookie).record[0]
+    kernel = TcpInfo.of(flow.client)
+    context.end(flow)
+    # What is told is as of the step's first ACK.
+    for name in ("busy_us", "receiver_us", "buffer_us"):
+        late_us = getattr(kernel, name) - int(told[name])
+        require(0 <= late_us < 40_000, f"{name}: {told[name]} of {kernel}")
+    require(2_500_000 < int(told["busy_us"]) < 4_400_000, f"busy for {told['busy_us']} µs")
+    require(400_000 < int(told["receiver_us"]) < 1_600_000, f"receiver: {told['receiver_us']} µs")
+
+
+def reordering_is_the_kernels(context: Context) -> None:
+    """Where packets overtake others, the kernel counts it, and a record tells both of its numbers."""
+    flow = context.flow()
+    context.traffic.pump(0.5)
+    require(int(context.datapath.flow(flow.cookie).record[0]["reord_seen"]) == 0, "reordered in a queue")
+    context.link.shape(early_percent=5)
+    context.traffic.pump(1)
+    context.link.shape()
+    flow.talking = False
+    context.traffic.pump(1)
+    told = context.datapath.close_step()[0]
+    kernel = TcpInfo.of(flow.client)
+    context.end(flow)
+    require(kernel.reord_seen > 0, f"nothing came early: {kernel}")
+    require(int(told["reord_seen"]) == kernel.reord_seen, f"{told['reord_seen']} of {kernel}")
+    require(int(told["reordering"]) == kernel.reordering > 3, f"{told['reordering']} of {kernel}")
+
+
 def many_flows_fill_many_messages(context: Context) -> None:
-    """More records than one netlink message holds: 200 of 680 bytes."""
+    """More records than one netlink message holds: 200 of 808 bytes."""
     flows = [context.link.connect("mutant") for _ in range(200)]
     context.datapath.close_step()
     for flow in flows:
@@ -211,5 +278,8 @@ CHECKS = (
     credit_follows_the_data_that_was_sent,
     a_look_does_not_close_the_step,
     a_quiet_flow_is_not_in_the_next_step,
+    gaps_between_acks_are_those_of_the_path,
+    the_causes_that_limit_a_flow_are_the_kernels,
+    reordering_is_the_kernels,
     many_flows_fill_many_messages,
 )

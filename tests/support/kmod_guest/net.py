@@ -87,7 +87,7 @@ CA_CWR, CA_RECOVERY, CA_LOSS = 2, 3, 4
 
 @dataclass(frozen=True)
 class TcpInfo:
-    """What `struct tcp_info` says of the totals, and of the window."""
+    """What `struct tcp_info` says of the totals, of the window, and of what limited the socket."""
 
     ca_state: int
     ssthresh: int
@@ -96,6 +96,11 @@ class TcpInfo:
     delivered: int
     snd_cwnd: int
     srtt_us: int
+    reordering: int
+    reord_seen: int
+    busy_us: int
+    receiver_us: int
+    buffer_us: int
 
     @classmethod
     def of(cls, sock: socket.socket) -> TcpInfo:
@@ -109,6 +114,11 @@ class TcpInfo:
             delivered=struct.unpack_from("=I", raw, 192)[0],
             snd_cwnd=struct.unpack_from("=I", raw, 80)[0],
             srtt_us=struct.unpack_from("=I", raw, 68)[0],
+            reordering=struct.unpack_from("=I", raw, 88)[0],
+            reord_seen=struct.unpack_from("=I", raw, 220)[0],
+            busy_us=struct.unpack_from("=Q", raw, 168)[0],
+            receiver_us=struct.unpack_from("=Q", raw, 176)[0],
+            buffer_us=struct.unpack_from("=Q", raw, 184)[0],
         )
 
 
@@ -283,10 +293,20 @@ class Link:
         return link
 
     def shape(
-        self, *, rate_mbit: int = 20, delay_ms: int = 5, limit_packets: int = 1000, loss_percent: float = 0
+        self,
+        *,
+        rate_mbit: int = 20,
+        delay_ms: int = 5,
+        limit_packets: int = 1000,
+        loss_percent: float = 0,
+        early_percent: float = 0,
     ) -> None:
-        """Set `rate`, `limit` and `loss` from a to b, and half of the RTT (`delay_ms`) each way."""
+        """Set `rate`, `limit` and `loss` from a to b, and half of the RTT (`delay_ms`) each way. Of the
+        packets, `early_percent` skip the delay, so that they overtake others. Then there is no rate.
+        """
         forth = f"delay {delay_ms}ms rate {rate_mbit}mbit limit {limit_packets} loss {loss_percent}%"
+        if early_percent:
+            forth = f"delay {delay_ms}ms reorder {early_percent}% limit {limit_packets}"
         tc(f"-n {self.name}a qdisc replace dev {self.name}va root netem {forth}")
         tc(f"-n {self.name}b qdisc replace dev {self.name}vb root netem delay {delay_ms}ms limit 10000")
 
