@@ -43,7 +43,7 @@ struct mutant_epochs {
 	u64 at_us;			/* time when that epoch began, µs */
 	u64 at_span_us;			/* time from there to the next epoch, µs; 0: look for it */
 	u64 ack_us;			/* time of the previous ACK; 0 before the first */
-	bool idle;			/* true before the first, and if it left nothing in flight or to send */
+	bool idle;			/* true before the first ACK, and where the flow paused */
 	struct mutant_epoch *ring;
 	u32 mask;			/* epochs in the ring, less one */
 	struct mutant_epoch first;
