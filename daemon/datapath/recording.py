@@ -8,25 +8,24 @@ still gives 0 rows; `read_recording` reads such a file, too.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ltp_switcher.arrays import ArmIds, Slots
 from ltp_switcher.daemon.datapath import protocol
+from ltp_switcher.daemon.datapath.layout import read_records
 from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.errors import ArtifactError, reason
 
-ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
-    [
-        ("step", "=u4"),  # Steps of the daemon before this one.
-        ("slot", "=u2"),  # The flow's slot. After a flow's end the slot comes again with another cookie.
-        ("chosen", "=u1"),  # Arm chosen for the coming step.
-        ("reserved", "=u1"),
-        ("record", protocol.RECORD_DTYPE),
-    ]
-)
+_HEAD: Final = [
+    ("step", "=u4"),  # Steps of the daemon before this one.
+    ("slot", "=u2"),  # The flow's slot. After a flow's end the slot comes again with another cookie.
+    ("chosen", "=u1"),  # Arm chosen for the coming step.
+    ("reserved", "=u1"),
+]
+ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype([*_HEAD, ("record", protocol.RECORD_DTYPE)])
 
 
 class Recorder:
@@ -75,17 +74,28 @@ class Recorder:
 def read_recording(path: Path) -> npt.NDArray[np.void]:
     """Read the rows of a finished or cut-off recording, `ROW_DTYPE`, shape (rows,).
 
-    Raises `ArtifactError` if the file is not a recording of this version.
+    The records of an older version are 0 in the members that came later.
+
+    Raises `ArtifactError` if the file is no recording of this version or of an older one.
     """
     try:
         with path.open("rb") as file:
             if np.lib.format.read_magic(file) != (2, 0):
                 raise ValueError("not a .npy file of version 2.0")
             _, _, dtype = np.lib.format.read_array_header_2_0(file)
-            if dtype != ROW_DTYPE:
+            if not _begins_like_ours(dtype):
                 raise ValueError("recorded by another version of this program")
             data = file.read()
     except (OSError, ValueError) as error:
         raise ArtifactError(f"cannot read the recording {path}: {reason(error)}") from error
-    whole = len(data) // ROW_DTYPE.itemsize * ROW_DTYPE.itemsize
-    return cast("npt.NDArray[np.void]", np.frombuffer(data[:whole], ROW_DTYPE))
+    whole = len(data) // dtype.itemsize * dtype.itemsize
+    return read_records(np.frombuffer(data[:whole], np.uint8), dtype.itemsize, ROW_DTYPE)
+
+
+def _begins_like_ours(dtype: np.dtype[np.void]) -> bool:
+    """Whether rows of a recording have our members, or are older and lack the last members of `record`."""
+    if dtype.names != ROW_DTYPE.names:
+        return False
+    own, told = ROW_DTYPE["record"], dtype["record"].names or ()
+    older = np.dtype([(name, own[name]) for name in (own.names or ())[: len(told)]])
+    return dtype == np.dtype([*_HEAD, ("record", older)])

@@ -40,6 +40,32 @@ def test_a_recording_that_was_cut_off_can_be_read(tmp_path: Path) -> None:
     recorder.close()
 
 
+def rows_until(last: str, path: Path, **renamed: str) -> None:
+    """Write a recording of three rows whose records end with the member `last`."""
+    own = ROW_DTYPE["record"]
+    names = list(own.names or ())
+    names = names[: names.index(last) + 1]
+    record_dtype = np.dtype([(renamed.get(name, name), own[name]) for name in names])
+    rows = np.zeros(3, np.dtype([("step", "=u4"), ("slot", "=u2"), ("chosen", "=u1"), ("reserved", "=u1"),
+                                 ("record", record_dtype)]))  # fmt: skip
+    rows["step"], rows["chosen"], rows["record"][last] = [7, 8, 9], 3, [1, 2, 4]
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, rows, version=(2, 0))
+
+
+def test_an_older_recording_is_0_in_members_that_came_later(tmp_path: Path) -> None:
+    rows_until("siblings", tmp_path / "older.npy")
+    rows = read_recording(tmp_path / "older.npy")
+    assert rows.dtype == ROW_DTYPE
+    assert (rows["step"].tolist(), rows["chosen"].tolist()) == ([7, 8, 9], [3, 3, 3])
+    assert rows["record"]["siblings"].tolist() == [1, 2, 4]
+    assert not rows["record"]["ack_gaps"].any()
+    assert not rows["record"]["reordering"].any()
+    rows_until("siblings", tmp_path / "other.npy", delivered="received")
+    with pytest.raises(ArtifactError, match="another version"):
+        read_recording(tmp_path / "other.npy")
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "other.npy", np.zeros(3))
     for name in ("other.npy", "none.npy"):
