@@ -175,8 +175,8 @@ class VisitTable:
     arms: Ints
     """Id of the arm on which each visit's flows began."""
     values: Floats
-    """Mean of the flows' values, each relative to the mean of its prefix and size class, weighted by
-    information.
+    """Mean of the flows' values, each relative to the line of its prefix and size class
+    (`value.about_lines`), weighted by information.
     """
     information: Floats
     """Sum of the flows' information."""
@@ -200,7 +200,8 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     told = rows["outcome"]
     names, prefixes = numbered_prefixes(told)
     ended_s, births_s = rows["time_s"], born_s(rows)
-    values = value.clipped(raw, prefixes * len(value.SIZE_NAMES) + value.size_classes(told))
+    groups = prefixes * len(value.SIZE_NAMES) + value.size_classes(told)
+    values = value.about_lines(raw, groups, told["acked_bytes"])
     information = value.information(told)
     # The module's numbers begin anew when the machine boots. A visit lasts for a minute at most.
     numbers = np.where(

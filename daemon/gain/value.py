@@ -28,6 +28,10 @@ reward.
 SIZE_BOUNDS_BYTES: Final = (30_000, 300_000, 3_000_000)
 """Bounds between the size classes, in bytes. A flow of 30,000 bytes is in the second class."""
 SIZE_NAMES: Final = ("< 30 KB", "< 300 KB", "< 3 MB", "more")
+LEVEL: Final = 1.0
+"""Sum of squared deviations of log sizes at which a line over the size has half of the slope of the least
+squares. So a few flows of nearly the same size make no steep line. It was chosen, not measured.
+"""
 ROUNDS_HALF: Final = 10.0
 """Number of round trips after which a flow counts half as much as a very long flow. It was chosen, not
 measured.
@@ -67,7 +71,12 @@ def of(
 
 def size_classes(outcomes: OutcomeArray) -> Ints:
     """The number of each flow's size class, from 0 on, shape (n,). `SIZE_NAMES` names the classes."""
-    return np.searchsorted(SIZE_BOUNDS_BYTES, outcomes["acked_bytes"], side="right")
+    return classes_of(outcomes["acked_bytes"])
+
+
+def classes_of(sizes_bytes: ArrayLike) -> Ints:
+    """The number of the size class of each size in bytes, from 0 on, shape (n,)."""
+    return np.searchsorted(SIZE_BOUNDS_BYTES, sizes_bytes, side="right")
 
 
 def clipped(values: Floats, groups: Ints) -> Floats:
@@ -82,6 +91,51 @@ def clipped(values: Floats, groups: Ints) -> Floats:
     """
     relative: Floats = np.clip(values - means(values, groups)[groups], -CLIP, CLIP)
     return relative
+
+
+def about_lines(values: Floats, groups: Ints, sizes_bytes: ArrayLike) -> Floats:
+    """The values relative to the line of their group, clipped to ±`CLIP`, shape (n,).
+
+    A group's line is fitted to its finite values, over the logarithm of the flow's size. A flow that ends in
+    its start reaches a fraction of the path's rate, so within a size class, too, the value depends on the
+    size. A value of -inf becomes -`CLIP`, and NaN stays NaN. In a group without a finite value, all results
+    are NaN.
+
+    Args:
+        values: values of flows from `raw_values`, shape (n,).
+        groups: number of each flow's group from 0 on, shape (n,). A group is a prefix and a size class.
+        sizes_bytes: sizes of the flows, shape (n,).
+    """
+    sizes = log_sizes(sizes_bytes)
+    told = np.where(np.isfinite(values), sizes, np.nan)
+    off_x, off_y = sizes - means(told, groups)[groups], values - means(values, groups)[groups]
+    finite = np.isfinite(values)
+    flows = np.bincount(groups[finite], minlength=int(groups.max(initial=-1)) + 1)
+    together = np.where(finite, off_x * off_y, np.nan)
+    spread2 = np.where(finite, off_x**2, np.nan)
+    slope = line_slope(means(together, groups), means(spread2, groups), flows)
+    relative: Floats = np.clip(off_y - slope[groups] * off_x, -CLIP, CLIP)
+    return relative
+
+
+def line_slope(together: Floats, spread2: Floats, flows: ArrayLike) -> Floats:
+    """The slopes of lines over the logarithm of the size, shape (n,).
+
+    The slope is the one of the least squares, times a factor below 1 that comes from `LEVEL`.
+
+    Args:
+        together: covariance of each line's sizes and values, shape (n,).
+        spread2: variance of each line's sizes, shape (n,).
+        flows: number of flows of each line, shape (n,).
+    """
+    slope: Floats = together * np.asarray(flows) / (spread2 * np.asarray(flows) + LEVEL)
+    return slope
+
+
+def log_sizes(sizes_bytes: ArrayLike) -> Floats:
+    """The logarithms of flows' sizes in bytes, shape (n,). A flow without data counts as one byte."""
+    logs: Floats = np.log(np.maximum(sizes_bytes, 1))
+    return logs
 
 
 def means(values: Floats, groups: Ints) -> Floats:

@@ -268,10 +268,11 @@ class Learner:
         known = self.posteriors.known(told, now_s)
         self.paths.learn(self._wider, known, told, self.posteriors.noise.between)
 
-    def plan(self, prefixes: Ints, flows: Floats, now_s: float) -> Plan:
+    def plan(self, prefixes: Ints, coming: Floats, now_s: float) -> Plan:
         """Plan the incumbent, the next trial and its chance for each prefix. Each prefix is named once.
 
-        `flows` is the largest number of flows of each prefix that may be in trials at a time, shape (m,).
+        `coming` is the number of flows of each prefix that may begin before the learner hears of them, shape
+        (m,). They come on top of a visit of mean size.
         """
         self._grow(prefixes)
         if not 0.0 <= now_s - self._wider_s < WIDER_S:
@@ -281,7 +282,7 @@ class Learner:
         trials, worths = self._trials(prefixes, found, incumbents)
         # A trial is worth nothing before the prefix has shown how far its visits differ by themselves.
         worths[self.posteriors.visits[prefixes] < self._first_trial] = 0.0
-        chances = self.purse.chances(prefixes, worths, flows, now_s)
+        chances = self.purse.chances(prefixes, worths, self.purse.mean_visits(prefixes) + coming, now_s)
         return Plan(incumbents, trials, chances)
 
     def _trials(self, prefixes: Ints, found: Mixture, incumbents: Ints) -> tuple[Ints, Floats]:

@@ -10,16 +10,19 @@ Let x be the logarithm of the flow's reward over the incumbent's. The cost -x ne
 too low, because -x >= 1 - exp(x), and noise in x cancels in the sum. A flow can lose at most the reward of
 one flow, so a flow costs at most that. A flow that gains pays in at most as much, or else noise would pay in.
 
-The purses of the server and of the prefix must hold the worst case of a trial before the trial may be drawn.
-This amount is set aside for the time of a visit. A prefix that has had a visit may overdraw by the worst case
-of two trials. Without that, a server with few prefixes would wait for a hundred visits, however bad its usual
-policy is. The bounds are:
+The purses of the server and of the prefix must hold the worst case of a trial of mean size before the trial
+may be drawn. This amount is set aside for the time of a visit. A prefix that has had a visit may overdraw by
+the worst case of two such trials. Without that, a server with few prefixes would wait for a hundred visits,
+however bad its usual policy is. The bounds are:
 
-- spent on a prefix <= max(3 % of the reward of its flows, the reward of two of its largest visits);
-- spent on all <= max(1 % of the reward of all flows, the reward of two of the largest visits).
+- spent on a prefix <= max(3 % of the reward of its flows, the reward of two mean visits);
+- spent on all <= max(1 % of the reward of all flows, the reward of two mean visits).
 
 With visits of one size, the shares alone count from the 67th visit to the prefix on, and from the 200th visit
-in all. This holds as long as no more flows come than were expected.
+in all. A visit that is larger than the mean may exceed the bounds once, by the rest of its flows. After that
+there is no trial until the flows have earned its cost. A bound that held the largest visit, too, would buy
+nothing where visits differ much in size: with two of the largest visits to overdraw by, half of the first
+hundred flows to a path were in trials (docs/lab-notes/learner.md).
 """
 
 from __future__ import annotations
@@ -75,6 +78,8 @@ class Purse:
     def __init__(self) -> None:
         self.flows = np.zeros(0)
         """Flows of each prefix so far, shape (n,)."""
+        self.visits = np.zeros(0)
+        """Visits of each prefix so far, shape (n,)."""
         self.spent = np.zeros(0)
         """Cost of each prefix's trials so far, less their gains, shape (n,)."""
         self._aside = np.zeros(0)
@@ -86,6 +91,7 @@ class Purse:
         """Make room for prefixes with numbers below `size`."""
         more = max(size - len(self.flows), 0)
         self.flows = np.concatenate([self.flows, np.zeros(more)])
+        self.visits = np.concatenate([self.visits, np.zeros(more)])
         self.spent = np.concatenate([self.spent, np.zeros(more)])
         self._aside = np.concatenate([self._aside, np.zeros(more)])
         self._aside_s = np.concatenate([self._aside_s, np.zeros(more)])
@@ -116,25 +122,36 @@ class Purse:
         """Balance of each prefix's own purse, including the amounts set aside, shape (m,)."""
         return PREFIX_SHARE * self.flows[prefixes] - self.spent[prefixes]
 
+    def mean_visits(self, prefixes: Ints) -> Floats:
+        """Mean number of flows in a visit to each prefix, shape (m,); 1 before the first visit."""
+        mean: Floats = np.maximum(self.flows[prefixes], 1.0) / np.maximum(self.visits[prefixes], 1.0)
+        return np.maximum(mean, 1.0)
+
     def forget(self, prefixes: Ints) -> None:
         """Start the purses of these prefixes anew. The server's purse keeps their earnings and costs."""
         self._forgotten += self.flows[prefixes].sum(), self.spent[prefixes].sum()
-        self.flows[prefixes] = self.spent[prefixes] = self._aside[prefixes] = 0.0
+        for part in (self.flows, self.visits, self.spent, self._aside):
+            part[prefixes] = 0.0
 
     def state(self) -> dict[str, np.ndarray]:
         """The ledger, as arrays that the caller may keep."""
         return {
-            "flows": self.flows.copy(), "spent": self.spent.copy(), "forgotten": self._forgotten.copy()
+            "flows": self.flows.copy(), "paid_visits": self.visits.copy(), "spent": self.spent.copy(),
+            "forgotten": self._forgotten.copy(),
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
         """Take over the result of `state` for `size` prefixes. Raises `ArtifactError` if it does not fit."""
-        flows, spent, forgotten = (np.array(arrays[name], float) for name in self.state())
-        if flows.shape != (size,) or spent.shape != (size,) or forgotten.shape != (2,):
+        flows, spent, forgotten = (np.array(arrays[name], float) for name in ("flows", "spent", "forgotten"))
+        # The state of an earlier release has the visits of the posterior alone.
+        visits = np.array(arrays["paid_visits" if "paid_visits" in arrays else "visits"], float)
+        if any(part.shape != (size,) for part in (flows, visits, spent)) or forgotten.shape != (2,):
             raise ArtifactError(f"the ledger does not fit {size} prefixes")
-        if not all(np.isfinite(part).all() for part in (flows, spent, forgotten)) or (flows < 0).any():
-            raise ArtifactError("the ledger holds numbers that cannot be")
-        self.flows, self.spent, self._forgotten = flows, spent, forgotten
+        if not all(np.isfinite(part).all() for part in (flows, visits, spent, forgotten)):
+            raise ArtifactError("the ledger holds numbers that are not finite")
+        if (flows < 0).any() or (visits < 0).any():
+            raise ArtifactError("the ledger holds numbers below 0")
+        self.flows, self.visits, self.spent, self._forgotten = flows, visits, spent, forgotten
         self._aside, self._aside_s = np.zeros(size), np.zeros(size)
 
     def earn(self, prefixes: Ints, flows: Floats) -> None:
@@ -142,6 +159,7 @@ class Purse:
         (m,).
         """
         np.add.at(self.flows, prefixes, flows)
+        np.add.at(self.visits, prefixes, 1.0)
 
     def settle(self, prefixes: Ints, flows: Floats, effects: Floats) -> None:
         """Enter trials in the ledger. The arrays have the shape (m,).
@@ -160,7 +178,7 @@ class Purse:
         Args:
             prefixes: numbers of the prefixes, each once, shape (m,).
             worths: worth of each prefix's trial for its cost, shape (m,); see `best_trials`.
-            flows: largest number of flows of each prefix that may be in trials at a time, shape (m,).
+            flows: number of flows of each prefix that are expected in trials at a time, shape (m,).
             now_s: time, s.
         """
         self._aside[now_s - self._aside_s >= ASIDE_S] = 0.0

@@ -101,13 +101,12 @@ def replay(
     """
     rng = np.random.default_rng(seed)
     means = np.array([[pool.values.mean() for pool in of_prefix] for of_prefix in pools])
-    most = np.array([max(pool.flows.max() for pool in of_prefix) for of_prefix in pools])
     prefixes, begin_s = np.arange(after, after + len(pools)), visits * GAP_S if after else 0.0
     arms = np.zeros((visits, len(pools)), np.int64)
     incumbents = np.zeros((visits, len(pools)), np.int64)
     changes = 0
     for number in range(visits):
-        plan = learner.plan(prefixes, most, begin_s + number * GAP_S)
+        plan = learner.plan(prefixes, np.zeros(len(pools)), begin_s + number * GAP_S)
         tries = rng.random(len(pools)) < plan.chances
         incumbents[number], arms[number] = plan.incumbents, np.where(tries, plan.trials, plan.incumbents)
         drawn = _drawn(pools, arms[number], begin_s + number * GAP_S, rng)

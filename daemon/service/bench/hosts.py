@@ -78,7 +78,7 @@ def replayed(
     noise = noise.reshape(VISITS, PREFIXES, HOSTS)
     learner, prefixes = Learner(ARMS), np.arange(PREFIXES)
     gains = np.zeros((VISITS, PREFIXES, HOSTS))
-    information, flows = np.full(PREFIXES, 3.0), np.full(PREFIXES, FLOWS)
+    information, flows, none = np.full(PREFIXES, 3.0), np.full(PREFIXES, FLOWS), np.zeros(PREFIXES)
     for visit in range(VISITS):
         for host in range(HOSTS):
             now_s = (visit + host / HOSTS) * GAP_S
@@ -87,7 +87,7 @@ def replayed(
                 numbers = PREFIXES + prefixes * HOSTS + host
                 if visit == enough:
                     learner.join(numbers, prefixes)
-            plan = learner.plan(numbers, flows, now_s)
+            plan = learner.plan(numbers, none, now_s)
             arms = np.where(rng.random(PREFIXES) < plan.chances, plan.trials, plan.incumbents)
             gains[visit, :, host] = effects[prefixes, host, arms]
             values = levels[:, host] + gains[visit, :, host] + noise[visit, :, host]

@@ -380,7 +380,7 @@ def detected(fold: float, flows: int, prefixes: int, seed: int) -> tuple[Ints, I
         level = -np.log(fold) if number >= STEADY else 0.0
         # Flows of a visit share its noise, and have noise of their own.
         noise = np.repeat(rng.laplace(0.0, scales), flows) + rng.normal(0.0, 0.3, of_flow.size)
-        values = known.take(of_flow, np.zeros_like(of_flow), level + noise)
+        values = known.lines.take(of_flow, np.ones_like(of_flow), level + noise)
         mean = values.reshape(prefixes, flows).mean(axis=1)
         found = learner.observe(
             Visits(each, np.zeros_like(each), mean, many, many, np.full(prefixes, number * GAP_S))
@@ -452,7 +452,7 @@ def _lived(
     was, gain, stayed = np.zeros(prefixes, np.bool_), np.zeros(prefixes), np.zeros(prefixes, np.int64)
     gone, lots = np.zeros(prefixes, np.bool_), np.random.default_rng(seed)
     for number in range(2 * STEADY):
-        plan = learner.plan(each, many, number * GAP_S)
+        plan = learner.plan(each, np.zeros(prefixes), number * GAP_S)
         if number == STEADY:
             was = plan.incumbents == arm
             worth[:, arm] = after

@@ -44,10 +44,6 @@ PLAN_TURNS: Final = 10
 """Number of seconds in which every known prefix gets one new plan. Each second is the turn of another part of
 the prefixes.
 """
-SMALLER: Final = 0.99
-"""Factor by which the remembered size of a prefix's largest visit, in flows, is multiplied when new visits to
-the prefix have been observed.
-"""
 LIFETIME_S: Final = 3600
 """Time without traffic after which a prefix loses its entry in the module's table, in seconds."""
 PATHS_MAX: Final = 256
@@ -134,8 +130,6 @@ class _Plans(SlotArrays):
     """Flows since the last plan."""
     rate = column(np.float64)
     """Flows that are expected until the next plan."""
-    largest = column(np.float64)
-    """Flows of the largest visit; see `SMALLER`."""
     path_changes = column(np.int64)
     """Changes of the path that its visits have shown."""
     surprises = column(np.int64)
@@ -550,7 +544,9 @@ class LiveLearner:
         visit = np.where(visit > 0, visit, -1 - (born_s(rows) // 60).astype(np.int64))
         values = np.full(len(told), np.nan)
         final = told[ended]
-        values[ended] = self.prefixes.take(numbers[ended], value.size_classes(final), value.raw_values(final))
+        values[ended] = self.prefixes.lines.take(
+            numbers[ended], final["acked_bytes"].astype(np.int64), value.raw_values(final)
+        )
         self.tally.take(
             numbers, lots.drawn(told), visit, told["generation"].astype(np.int64), rows["time_s"], ended,
             values, value.information(told),
@@ -576,9 +572,6 @@ class LiveLearner:
                 visits.ended_s, self._place[incumbents],
             )  # fmt: skip
             visits = visits.take(np.flatnonzero(known))
-            largest = self._plans.largest
-            largest[np.unique(visits.prefixes)] *= SMALLER
-            np.maximum.at(largest, visits.prefixes, visits.flows)
             changed = self.learner.observe(visits)
             self.path_changes += changed.size
             np.add.at(self._plans.path_changes, changed, 1)
@@ -605,9 +598,9 @@ class LiveLearner:
         slots, lasting, since = slots[held], lasting[held], since[held]
         if not slots.size:
             return
-        at = numbers[lasting], value.size_classes(told[lasting])
-        known = (self.prefixes.flows[at] > 0) & (self.learner.posteriors.visits[at[0]] > 0)
-        expected = self.prefixes.mean[at] + self.learner.expected(at[0], now_s)
+        at, sizes_bytes = numbers[lasting], told["acked_bytes"][lasting].astype(np.int64)
+        expected = self.prefixes.lines.expected(at, sizes_bytes) + self.learner.expected(at, now_s)
+        known = self.learner.posteriors.visits[at] > 0
         leave = slots[starved(since, np.where(known, expected, np.nan))]
         self.held.leave(leave)
         self.aborted += leave.size
@@ -618,9 +611,8 @@ class LiveLearner:
         plans.due[numbers] = False
         plans.rate[numbers] = (plans.rate[numbers] + plans.recent[numbers]) / 2
         plans.recent[numbers] = 0.0
-        # The largest visit, and the flows of visits that may not have ended yet.
-        most = np.maximum(plans.largest[numbers] + plans.rate[numbers] * (QUIET_S / PLAN_TURNS), 1.0)
-        plan = self.learner.plan(numbers, most, now_s)
+        coming = plans.rate[numbers] * (QUIET_S / PLAN_TURNS)
+        plan = self.learner.plan(numbers, coming, now_s)
         weights = lots.trial_weights(plan.chances)
         lot = np.stack([self.arms[plan.incumbents], self.arms[plan.trials]], axis=1)
         starts = self._starting(numbers, lot, now_s)

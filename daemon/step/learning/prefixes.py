@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known prefixes and hosts, each with a number, and the mean value of the flows to each. A flow's value
-is the logarithm of its reward.
+"""The known prefixes and hosts, each with a number, and how the values of the flows to each depend on size. A
+flow's value is the logarithm of its reward.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.arrays import Ints
 from ltp_switcher.daemon.datapath import OutcomeArray
-from ltp_switcher.daemon.gain import value
 from ltp_switcher.daemon.gain.outcomes import PREFIX_KEY, prefix_keys
 from ltp_switcher.daemon.step.learning import places
 from ltp_switcher.daemon.step.learning.hosts import Watched
+from ltp_switcher.daemon.step.learning.lines import SizeLines
 from ltp_switcher.daemon.step.learning.places import PLACE, Places
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
@@ -28,8 +28,6 @@ HOSTS_MAX: Final = 16
 _MAKES_ROOM: Final = 16
 """Divisor. When there is no room, one part in this many of the prefixes is forgotten."""
 _OPAQUE: Final = np.dtype(f"V{PREFIX_KEY.itemsize}")
-FLOWS_MEMORY: Final = 200.0
-"""Number of latest flows over which the mean value of a prefix and size class is taken."""
 
 
 class KnownPrefixes(SlotArrays):
@@ -48,10 +46,6 @@ class KnownPrefixes(SlotArrays):
     """The first host of the prefix to which a flow went."""
     seen_s = column(np.float64)
     """Unix time of the last outcome."""
-    mean = column(np.float64, len(value.SIZE_NAMES))
-    """Mean value (logarithm of the reward) of the flows to the prefix or host, by size class."""
-    flows = column(np.float64, len(value.SIZE_NAMES))
-    """Number of flows in the mean, at most `FLOWS_MEMORY`; 0 if there is no mean."""
 
     def __init__(self, most: int = PREFIXES_MAX) -> None:
         super().__init__()
@@ -61,6 +55,7 @@ class KnownPrefixes(SlotArrays):
         self._free: list[int] = []
         self._gone: list[Places] = []
         self._watched = Watched()
+        self.lines = self.part(SizeLines())
         self.texts: list[str] = []
         """Prefixes and hosts as the daemon writes them, by number; empty where a number is free."""
 
@@ -162,34 +157,6 @@ class KnownPrefixes(SlotArrays):
         self.seen_s[numbers[new]] = now_s
         return numbers, new
 
-    def take(self, numbers: Ints, classes: Ints, raw: Floats) -> Floats:
-        """Return the values of flows relative to the mean of their prefix and size class, clipped to
-        `value.CLIP`, shape (n,).
-
-        The mean is over earlier flows or, if there are none, over these flows. Afterwards these flows enter
-        the mean.
-
-        Args:
-            numbers: numbers of the prefixes, shape (n,).
-            classes: size classes of the flows, shape (n,).
-            raw: values of the flows from `value.raw_values`, shape (n,).
-        """
-        groups, members = np.unique(numbers * len(value.SIZE_NAMES) + classes, return_inverse=True)
-        members = members.ravel()
-        finite = np.isfinite(raw)
-        counts = np.bincount(members[finite], minlength=groups.size)
-        sums = np.bincount(members[finite], weights=raw[finite], minlength=groups.size)
-        at = np.divmod(groups, len(value.SIZE_NAMES))
-        before, mean = self.flows[at], self.mean[at]
-        own = np.divide(sums, counts, out=np.full(groups.size, np.nan), where=counts > 0)
-        told = np.where(before > 0, mean, own)
-        total = np.minimum(before + counts, FLOWS_MEMORY)
-        share = np.divide(counts, total, out=np.zeros(groups.size), where=total > 0)
-        self.mean[at] = np.where(counts > 0, told + np.minimum(share, 1.0) * (own - told), mean)
-        self.flows[at] = total
-        relative: Floats = np.clip(raw - told[members], -value.CLIP, value.CLIP)
-        return relative
-
     def forget(self, numbers: Ints) -> None:
         """Free the numbers of these prefixes and of their hosts."""
         known = self.numbers()
@@ -215,8 +182,7 @@ class KnownPrefixes(SlotArrays):
         return {
             "keys": self.place[:size].copy().view(np.uint8).reshape(size, PLACE.itemsize),
             "prefix_seen_s": self.seen_s[:size].copy(),
-            "class_mean": self.mean[:size].copy(),
-            "class_flows": self.flows[:size].copy(),
+            **self.lines.state(size),
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> int:
@@ -226,19 +192,18 @@ class KnownPrefixes(SlotArrays):
         """
         keys, seen_s = np.asarray(arrays["keys"], np.uint8), np.asarray(arrays["prefix_seen_s"], float)
         size = len(seen_s)
-        mean, flows = (np.asarray(arrays[name], float) for name in ("class_mean", "class_flows"))
-        shape = (size, len(value.SIZE_NAMES))
         if keys.shape == (size, PREFIX_KEY.itemsize):
             # A state of an earlier release has no hosts.
             known = places.of_prefixes(np.ascontiguousarray(keys).view(PREFIX_KEY).ravel())
             keys = known.view(np.uint8).reshape(size, PLACE.itemsize)
-        if keys.shape != (size, PLACE.itemsize) or mean.shape != shape or flows.shape != shape:
+        if keys.shape != (size, PLACE.itemsize):
             raise ArtifactError("the arrays of prefixes do not fit each other")
-        if not all(np.isfinite(part).all() for part in (seen_s, mean, flows)):
+        if not np.isfinite(seen_s).all():
             raise ArtifactError("prefixes have numbers that are not finite")
         self.grow(size)
         self.place[:size] = np.ascontiguousarray(keys).view(PLACE).ravel()
-        self.seen_s[:size], self.mean[:size], self.flows[:size] = seen_s, mean, flows
+        self.seen_s[:size] = seen_s
+        self.lines.restore(arrays, size)
         self.texts = [""] * size
         for number in range(size):
             if seen_s[number]:

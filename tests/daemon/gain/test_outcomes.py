@@ -200,10 +200,11 @@ def test_arms_of_one_time_are_different_visits() -> None:
 
 def test_a_visit_is_the_mean_of_its_flows_by_their_information() -> None:
     rows = np.concatenate([flow_row(1, 100, 102), flow_row(2, 100, 102), flow_row(3, 500, 502)])
-    # The first flow has twice the throughput of the others; all say equally much.
-    rows["outcome"]["acked_bytes"][0] = 2_000_000
+    # The first flow has twice the throughput of the others at half of their RTT; all say equally much.
+    for name in ("busy_us", "rtt_us_sum"):
+        rows["outcome"][name][0] /= 2
     found = log.visits_of(rows)
-    assert found.values[0] - found.values[1] == pytest.approx(np.log(4) / 2)
+    assert found.values[0] - found.values[1] == pytest.approx(np.log(8) / 2)
     assert found.information[0] == pytest.approx(2 * found.information[1])
 
 
@@ -219,8 +220,8 @@ def fixed_arms(folder: Path) -> None:
                 at_s = 1e6 * arm + 10.0 * number
                 row = flow_row(cookie, at_s, at_s + 2, arm=arm)
                 row["outcome"]["daddr"][0, 2] = prefix
-                size = 1e6 * (factor if arm == 2 else 1.0) * np.exp(rng.normal(0, 0.05))
-                row["outcome"]["acked_bytes"] = round(size)
+                row["outcome"]["acked_bytes"] = round(1e6 * np.exp(rng.normal(0, 0.05)))
+                row["outcome"]["rtt_us_sum"] //= round(factor**2 * 100) if arm == 2 else 100
                 writer.append(row)
     writer.close()
 

@@ -232,9 +232,26 @@ def test_other_arms_begin_anew_and_damage_is_told() -> None:
         with pytest.raises(ArtifactError):
             fresh.restore({**saved, name: array})
         assert len(fresh.prefixes) == 0, name
-    for name in saved:
+    # An earlier release did not save the visits of the purse.
+    for name in saved.keys() - {"paid_visits"}:
         with pytest.raises(ArtifactError):
             made(module).restore({other: array for other, array in saved.items() if other != name})
+
+
+def test_the_state_of_an_earlier_release_still_counts() -> None:
+    """It has means by size class, which are not read any more, and no count of the visits that paid in."""
+    module = Module({A: GAINS}, BBR)
+    live = made(module)
+    run(live, module, 5)
+    new = {"paid_visits", *(name for name in live.state() if name.startswith("line_"))}
+    old = {name: array for name, array in live.state().items() if name not in new}
+    later = made(module)
+    assert later.restore(old)
+    assert later.learner.purse.flows.tolist() == live.learner.purse.flows.tolist()
+    assert later.learner.purse.visits.tolist() == live.learner.posteriors.visits.tolist()
+    number = later.prefixes.find(A)
+    assert number is not None
+    assert not later.prefixes.lines.flows[number].any()
 
 
 def test_prefixes_are_bounded_and_the_one_unseen_for_longest_goes() -> None:
