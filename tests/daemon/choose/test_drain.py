@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiment with a queue that stands: its four outcomes, by itself and in the rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -62,6 +62,22 @@ def test_a_queue_that_the_steady_arm_keeps_is_emptied_by_the_arm_itself(constant
     reason = chooser.reason(np.array([0]))
     assert "kept a queue" in chooser.reasons[int(reason.code[0])]
     assert reason.value[0] > 90.0
+
+
+def test_several_flows_that_have_emptied_their_own_queue_stay_with_the_steady_arm() -> None:
+    """Their rate had not fallen by much, so the link is no slower."""
+
+    class Siblings(Steered):
+        def open(self, slots: Slots, paths: Sequence[str]) -> None:
+            super().open(slots, ["192.0.2.0/24"] * len(paths))
+
+    chooser = Siblings()
+    queue = queue_that_lasts(chooser, constant=False)
+    arms = run(queue, queue, duration_s=14.0, chooser=chooser, rate=lambda t: 1.0 if t < 5.0 else 0.6,
+        total_lost=lambda t: max(0, int(30 * (t - 5.0))))  # fmt: skip
+    assert len(chooser.anew_s) == 1
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
+    assert "kept a queue" in chooser.reasons[int(chooser.reason(np.array([0])).code[0])]
 
 
 @pytest.mark.parametrize("drains_s", [0.15, 0.3, 9.0])
