@@ -249,8 +249,8 @@ def test_the_replay_finds_the_better_arm_of_each_path() -> None:
     assert [(one.first, one.last) for one in replay.windows] == [(1, 10), (11, 30), (31, 100), (101, 400)]
     last = replay.windows[-1]
     assert last.best == pytest.approx(4.0, rel=0.1)
-    # Trials may begin ahead of what so few paths have earned; two in all.
-    assert replay.windows[2].closed[0] > 0.7
+    # Trials may begin ahead of what so few paths have earned; two mean visits in all.
+    assert replay.windows[2].closed[0] > 0.5
     assert last.closed[0] > 0.8
     assert last.regret[0] == pytest.approx(1 - last.reward[0] / last.best, abs=0.02)
     assert replay.windows[0].closed[0] < last.closed[0]
