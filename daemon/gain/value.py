@@ -106,10 +106,9 @@ def about_lines(values: Floats, groups: Ints, sizes_bytes: ArrayLike) -> Floats:
         groups: number of each flow's group from 0 on, shape (n,). A group is a prefix and a size class.
         sizes_bytes: sizes of the flows, shape (n,).
     """
-    sizes = log_sizes(sizes_bytes)
-    told = np.where(np.isfinite(values), sizes, np.nan)
-    off_x, off_y = sizes - means(told, groups)[groups], values - means(values, groups)[groups]
-    finite = np.isfinite(values)
+    sizes, finite = log_sizes(sizes_bytes), np.isfinite(values)
+    of_lines = means(np.where(finite, sizes, np.nan), groups)
+    off_x, off_y = sizes - of_lines[groups], values - means(values, groups)[groups]
     flows = np.bincount(groups[finite], minlength=int(groups.max(initial=-1)) + 1)
     together = np.where(finite, off_x * off_y, np.nan)
     spread2 = np.where(finite, off_x**2, np.nan)

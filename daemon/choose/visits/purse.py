@@ -124,7 +124,7 @@ class Purse:
 
     def mean_visits(self, prefixes: Ints) -> Floats:
         """Mean number of flows in a visit to each prefix, shape (m,); 1 before the first visit."""
-        mean: Floats = np.maximum(self.flows[prefixes], 1.0) / np.maximum(self.visits[prefixes], 1.0)
+        mean: Floats = self.flows[prefixes] / np.maximum(self.visits[prefixes], 1.0)
         return np.maximum(mean, 1.0)
 
     def forget(self, prefixes: Ints) -> None:

@@ -50,9 +50,10 @@ class SizeLines(SlotArrays):
             sizes_bytes: sizes of the flows, shape (n,).
             raw: values of the flows from `value.raw_values`, shape (n,).
         """
-        before = self.expected(numbers, sizes_bytes)
+        expected = self.expected(numbers, sizes_bytes)
         self._learn(numbers, sizes_bytes, raw)
-        expected = np.where(np.isnan(before), self.expected(numbers, sizes_bytes), before)
+        new = np.isnan(expected)
+        expected[new] = self.expected(numbers[new], sizes_bytes[new])
         relative: Floats = np.clip(raw - expected, -value.CLIP, value.CLIP)
         return relative
 
