@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
-import subprocess
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from support.c_words import c_comment_faults, c_reference_faults
 from support.house import House
 from support.pages import parse, sentences, slug, words
-from support.words import MAKE, comment_fragments, docstring_faults, faults, fragments
+from support.words import comment_fragments, docstring_faults, faults, fragments
 
 ROOT = Path(__file__).parent.parent
 HOUSE = House.at(ROOT)
@@ -231,12 +229,6 @@ def test_name_of_nothing_in_a_comment_of_c_is_found() -> None:
 
 
 def _small_house() -> House:
-    run = argparse.ArgumentParser()
-    commands = run.add_subparsers()
-    flows = commands.add_parser("flows")
-    flows.add_argument("--watch", action="store_true")
-    flows.add_argument("--every", type=int)
-    commands.add_parser("pin").add_argument("arm", choices=("cubic", "bbr"))
     files = {
         "README.md",
         "docs/a.md",
@@ -244,14 +236,8 @@ def _small_house() -> House:
         "tool/README.md",
         "tool/main.py",
         "tool/deep/load.py",
-        "Makefile",
     }
-    return House(
-        frozenset(files),
-        {"": frozenset({"demo", "test-slow"}), "tool": frozenset({"check"})},
-        {"switch": run},
-        frozenset({"kernel.watchdog_ms"}),
-    )
+    return House(frozenset(files), {}, {}, frozenset({"kernel.watchdog_ms"}))
 
 
 LONG = "\n".join([" ".join(["word"] * 16)] * 2)
@@ -279,17 +265,7 @@ LONG = "\n".join([" ".join(["word"] * 16)] * 2)
         ("Read `tool/gone.py`.", "no such file: tool/gone.py"),
         ("Read `gone/`.", "no such file: gone/"),
         ("Read `main.py`.", "no such file: main.py"),
-        ("Run `make deom`.", "no such make target: deom"),
-        ("```sh\nmake demo test-fats   # all\n```", "no such make target: test-fats"),
-        ("```sh\nmake -C tool demo\n```", "no such make target: demo"),
-        ("```sh\npython -m ltp_switcher.daemon.gone\n```", "no such module: ltp_switcher.daemon.gone"),
         ("See `ltp_switcher.gone.away`.", "no such module: ltp_switcher.gone.away"),
-        ("```sh\nsudo switch flwos\n```", "no such command: switch flwos"),
-        ("```sh\nswitch flows --wathc\n```", "no such option: switch … --wathc"),
-        ("```sh\nswitch flows --every two\n```", "refused: switch flows --every two"),
-        ("```sh\nswitch pin\n```", "required: arm"),
-        ("```sh\nswitch pin \\\n  cubik    # or bbr\n```", "refused: switch pin cubik"),
-        ("```sh\nswitch flows | switch pin x\n```", "refused: switch pin x"),
         ("Set `kernel.watchdog`.", "no such setting: kernel.watchdog"),
         ("line\n\n" * 61, "122 lines"),
         ("word " * 30, "a line of 150 characters"),
@@ -308,18 +284,9 @@ def test_fault_is_found_once_and_named(text: str, fault: str) -> None:
         ("README.md", "See [there](docs/a.md#here-it-is), [b](docs/b.md) and [web](https://example.org/x)."),
         ("README.md", "Read `tool/main.py`, `tool/*.py`, `tool/`, `docs/a.md` and `summary.json`."),
         ("README.md", "Half and/or 3 Mbit/s, in `/etc/x`, at `GET /v1/flows`, below /proc/sys."),
-        ("README.md", "Run `make demo`. Then `switch flows --watch`. Set `kernel.watchdog_ms`."),
-        (
-            "README.md",
-            "```sh\napt install git make\nmake demo test-slow X=1 # or not\nswitch flows | less\n```",
-        ),
-        (
-            "README.md",
-            "```sh\nswitch pin bbr >file; switch flows --every 2 # seconds\nswitch pin \\\n  cubic\n```",
-        ),
-        ("README.md", "Run `switch pin`."),
-        ("tool/README.md", "Read `load.py` and `../docs/a.md`; run `make check`."),
-        ("docs/a.md", "Read `main.py`, and [b](b.md). `make -C tool check` does it."),
+        ("README.md", "Set `kernel.watchdog_ms`."),
+        ("tool/README.md", "Read `load.py` and `../docs/a.md`."),
+        ("docs/a.md", "Read `main.py`, and [b](b.md)."),
         ("docs/a.md", "line\n\n" * 61),
         ("docs/a.md", f"| {'word ' * 30} |\n# {'word ' * 30}\n```\n{'word ' * 30}\n```\n"),
         ("CHANGELOG.md", "word " * 30),
@@ -327,27 +294,6 @@ def test_fault_is_found_once_and_named(text: str, fault: str) -> None:
 )
 def test_good_text_passes(name: str, text: str) -> None:
     assert faults(name, text, _small_house(), {"docs/a.md": "# Here it is\n"}) == []
-
-
-def test_make_knows_how_to_make_every_target_that_a_page_names() -> None:
-    named = {
-        word
-        for text in PAGES.values()
-        for line in parse(text).code
-        for call in MAKE.finditer(line.text)
-        for word in call[1].split()
-        if word in HOUSE.makefiles[""] and "-C" not in call[1]
-    }
-    assert {"demo", "test"} <= named
-    # A make within make runs in a dry run, too: here it is `true`.
-    plan = subprocess.run(
-        ["make", "--dry-run", "MAKE=true", *sorted(named)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert plan.returncode == 0, plan.stderr
 
 
 def test_fault_has_its_line() -> None:

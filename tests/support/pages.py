@@ -12,6 +12,7 @@ SPAN: Final = "Span"
 """A code span in a sentence counts as this one word."""
 
 _FENCE: Final = re.compile(r"^\s*(```|~~~)\s*(\w*)")
+_SHELLS: Final = ("sh", "bash", "shell", "console")
 _ITEM: Final = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
 _SPAN: Final = re.compile(r"`([^`]+)`")
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\(([^)\s]*)[^)]*\)")
@@ -34,13 +35,14 @@ class Page:
     """A page's parts.
 
     blocks: text without code, one for each paragraph, item, heading and cell of a table. spans: code in a
-    sentence. code: lines of code blocks. prose: the other lines as they are, but for tables, headings and
-    pictures. links: their targets. headings: their text.
+    sentence. code: lines of code blocks. shell: those of blocks in a shell's language. prose: the other
+    lines as they are, but for tables, headings and pictures. links: their targets. headings: their text.
     """
 
     blocks: list[Piece] = field(default_factory=list)
     spans: list[Piece] = field(default_factory=list)
     code: list[Piece] = field(default_factory=list)
+    shell: list[Piece] = field(default_factory=list)
     prose: list[Piece] = field(default_factory=list)
     links: list[Piece] = field(default_factory=list)
     headings: list[str] = field(default_factory=list)
@@ -50,7 +52,7 @@ def parse(text: str) -> Page:
     """The parts of a page in Markdown."""
     page = Page()
     paragraph: list[Piece] = []
-    fenced = False
+    language: str | None = None
 
     def end_paragraph() -> None:
         if paragraph:
@@ -59,11 +61,13 @@ def parse(text: str) -> Page:
 
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
-        if _FENCE.match(raw):
+        if fence := _FENCE.match(raw):
             end_paragraph()
-            fenced = not fenced
-        elif fenced:
+            language = fence[2] if language is None else None
+        elif language is not None:
             page.code.append(Piece(number, raw))
+            if language in _SHELLS:
+                page.shell.append(page.code[-1])
         elif not line:
             end_paragraph()
         elif line.startswith("#"):

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a page in Markdown: its sentences are plain, and the files and commands that it names exist."""
+"""Check a page in Markdown: its sentences are plain, and the files and settings that it names exist."""
 
 from __future__ import annotations
 
-import argparse
 import ast
-import contextlib
 import io
 import posixpath
 import re
-import shlex
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Final
@@ -78,14 +75,8 @@ _SYSTEM: Final = frozenset(
 _ABSOLUTE: Final = re.compile(r"(?<![\w.~$}\])>*:/@-])/([a-z][\w.-]*)")
 _SUFFIX: Final = re.compile(r"\.(py|c|h|\[ch\]|md|toml|yaml|sh|npz|json|png|csv|lock|conf)$")
 _PATH: Final = re.compile(r"^[\w.\-/*?\[\]{},]+$")
-_START: Final = r"(?:^|sudo +|&& *|; *|\| *|\$\(|bin/|[A-Z_]+=\S+ +)"
-"""The text before the name of a program in a command."""
-MAKE: Final = re.compile(_START + r"make((?: +[^\s#|&;)`]+)+)")
-"""A call of make in a line, and its words."""
-_MODULE: Final = re.compile(r"-m (" + PACKAGE + r"[\w.]*)")
 _DOTTED: Final = re.compile(r"^" + PACKAGE + r"(\.[a-z_]\w*)*$")
 _KEY: Final = re.compile(r"^([a-z]+)\.[a-z_0-9]+$")
-_TARGET: Final = re.compile(r"^[a-z][a-z-]*$")
 
 
 def faults(name: str, text: str, house: House, pages: Mapping[str, str]) -> list[str]:
@@ -101,16 +92,12 @@ def faults(name: str, text: str, house: House, pages: Mapping[str, str]) -> list
         One line for each fault: `path:line: fault`.
     """
     page = parse(text)
-    commands = [fault for line in (*page.code, *page.spans) for fault in _commands(name, line, house)]
     found = [
         *_plainness(page),
         *_links(name, page, house, pages),
         *_absolute(text),
         *(fault for span in page.spans for fault in _named(name, span, house)),
-        *commands,
     ]
-    if not commands:
-        found += [fault for line in _joined(page.code) for fault in _refused(line, house)]
     if not name.startswith(_UNBROKEN):
         found += _long(page)
     lines = len(text.splitlines())
@@ -269,79 +256,3 @@ def _exists(name: str, text: str, house: House) -> bool:
 
 def _join(folder: PurePosixPath, path: str) -> str:
     return posixpath.normpath(posixpath.join(str(folder), path))
-
-
-def _commands(name: str, line: Piece, house: House) -> Iterator[Piece]:
-    for call in MAKE.finditer(line.text):
-        yield from _make(name, Piece(line.line, call[1]), house)
-    for call in _MODULE.finditer(line.text):
-        if not house.has_module(call[1]):
-            yield Piece(line.line, f"no such module: {call[1]}")
-    for program, parser in house.programs.items():
-        for call in re.finditer(rf"{_START}{program}(?= |$)([^|#;&]*)", line.text):
-            yield from _program(Piece(line.line, call[1]), program, parser)
-
-
-def _joined(code: Sequence[Piece]) -> Iterator[Piece]:
-    """The commands of code blocks: a line that ends in a backslash goes on in the next one."""
-    begun: Piece | None = None
-    for line in code:
-        whole = line if begun is None else Piece(begun.line, f"{begun.text} {line.text.strip()}")
-        begun = Piece(whole.line, whole.text.removesuffix("\\")) if whole.text.endswith("\\") else None
-        if begun is None:
-            yield whole
-
-
-def _refused(line: Piece, house: House) -> Iterator[Piece]:
-    """The program's own refusal of a whole command, such as a value that it does not take."""
-    for program, parser in house.programs.items():
-        for call in re.finditer(rf"{_START}{program}(?= |$)([^|;&<>]*)", line.text):
-            given = shlex.split(call[1], comments=True)
-            said = io.StringIO()
-            with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-                try:
-                    parser.parse_args(given)
-                except SystemExit as end:
-                    if end.code:
-                        why = said.getvalue().strip().splitlines()[-1]
-                        yield Piece(line.line, f"refused: {program} {' '.join(given)}: {why}")
-
-
-def _make(name: str, call: Piece, house: House) -> Iterator[Piece]:
-    words_ = call.text.split()
-    folder = ""
-    if words_[0] == "-C":
-        folder, words_ = words_[1], words_[2:]
-    known = house.makefiles.get(folder, frozenset())
-    if not folder:
-        known |= house.makefiles.get(str(PurePosixPath(name).parent), frozenset())
-    for word in words_:
-        if not _TARGET.match(word):
-            continue
-        if word not in known:
-            yield Piece(call.line, f"no such make target: {word}")
-
-
-def _program(call: Piece, program: str, parser: argparse.ArgumentParser) -> Iterator[Piece]:
-    try:
-        given = shlex.split(call.text)
-    except ValueError:
-        given = call.text.split()
-    choices = _subcommands(parser)
-    if choices and given and _TARGET.match(given[0]):
-        if given[0] not in choices:
-            yield Piece(call.line, f"no such command: {program} {given[0]}")
-            return
-        parser = choices[given[0]]
-    for word in given:
-        option = word.partition("=")[0]
-        if option.startswith("--") and option not in parser._option_string_actions:
-            yield Piece(call.line, f"no such option: {program} … {option}")
-
-
-def _subcommands(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
-    found: Sequence[argparse.Action] = parser._actions
-    for action in found:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
