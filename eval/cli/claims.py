@@ -13,9 +13,9 @@ from rich.console import Console
 from ltp_switcher.artifacts import revision
 from ltp_switcher.errors import ArtifactError, ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_pictures
-from ltp_switcher.eval.report.claims.catalogue import find_claims
+from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
 from ltp_switcher.eval.report.claims.page import PAGE, PICTURES, picture_name, render
-from ltp_switcher.eval.report.claims.record import RECORD, read_record
+from ltp_switcher.eval.report.claims.record import RECORD, Record, read_record
 from ltp_switcher.eval.report.claims.runner import run_claims
 from ltp_switcher.eval.report.claims.tables import claims_page, claims_table
 from ltp_switcher.eval.run.executor import executor_of
@@ -63,20 +63,42 @@ def judge(options: argparse.Namespace, console: Console, progress: Console) -> N
 
 def page(options: argparse.Namespace, console: Console, _: Console) -> None:
     """`ltp-eval claims-page`: make docs/claims.md from docs/claims.json, or check whether the page is up to
-    date.
+    date. Also draw the pictures that no full run has made, where the recorded figures suffice.
     """
     record = read_record()
     made = {RECORD: record.to_json(), PAGE: render(record)}
     stale = [file.name for file, text in made.items() if _text(file) != text]
+    drawn: list[str] = []
     if not options.check:
+        drawn = _draw_recorded(record)
+        # The page shows the pictures that there are.
+        made[PAGE] = render(record)
         for file, text in made.items():
             file.write_text(text, encoding="utf-8")
     elif stale:
         raise ArtifactError(f"{' and '.join(stale)} in docs/ are stale. Run `ltp-eval claims-page`.")
     if options.json:
-        console.out(json_text({"page": str(PAGE), "changed": stale}), end="", highlight=False)
-    else:
-        console.print(f"{PAGE}: {'made' if stale else 'up to date'}", highlight=False, soft_wrap=True)
+        told = {"page": str(PAGE), "changed": stale, "drawn": drawn}
+        console.out(json_text(told), end="", highlight=False)
+        return
+    console.print(f"{PAGE}: {'made' if stale else 'up to date'}", highlight=False, soft_wrap=True)
+    for name in drawn:
+        console.print(f"{PICTURES / name}: drawn", highlight=False, soft_wrap=True)
+
+
+def _draw_recorded(record: Record) -> list[str]:
+    """Draw the pictures of the claims whose rows say that no full run has made theirs; return their names."""
+    need_pictures()
+    from ltp_switcher.eval.report.claims.pictures import draw_recorded
+
+    lacking = {row.claim for row in record.rows if row.picture}
+    return [
+        name
+        for claim in CLAIMS
+        if claim.name in lacking
+        for name in [picture_name(claim.name)]
+        if draw_recorded(PICTURES / name, claim, record.figures_of(claim.name))
+    ]
 
 
 def _text(file: Path) -> str:

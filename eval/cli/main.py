@@ -396,7 +396,9 @@ def _add_claims(add: Commands) -> None:
     _out_option(judge, "out/claims")
     _cache_option(judge)
 
-    page = _command(add, "claims-page", claims.page, "make docs/claims.md from docs/claims.json")
+    page = _command(
+        add, "claims-page", claims.page, "make docs/claims.md and its pictures from docs/claims.json"
+    )
     page.add_argument("--check", action="store_true", help="change nothing; fail if the page is stale")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -19,10 +20,11 @@ from support.claim_runs import answer, outcome, reach
 
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli import main as cli
-from ltp_switcher.eval.report.claims import measures, runner
+from ltp_switcher.eval.report.claims import measures, pictures, runner
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS, find_claims
 from ltp_switcher.eval.report.claims.claim import Claim, Results
-from ltp_switcher.eval.report.claims.pictures import draw, draw_claim
+from ltp_switcher.eval.report.claims.pictures import draw, draw_claim, draw_recorded
+from ltp_switcher.eval.report.claims.record import Measured
 from ltp_switcher.eval.report.claims.scenarios import bundled, swept
 from ltp_switcher.eval.report.claims.tables import claims_table
 from ltp_switcher.eval.run.results import Job, RunResult
@@ -159,6 +161,76 @@ def test_the_targets_of_a_spread_and_cubic_are_in_it(lab: list[Job]) -> None:
         lines = {str(line.get_label()): line.get_xydata() for line in panel.lines}
         assert lines["target of the mean ≥ 0.94"][:, 0].tolist() == [0.94, 0.94]
         assert lines["target of the 5th percentile ≥ 0.82"].tolist() == [[0.82, 0.05]]
+
+
+def recorded(name: str, *without: str, **changed: float | None) -> tuple[Claim, list[Measured]]:
+    """A claim, and figures of it with a value for each scheme, as a record has them."""
+    (claim,) = find_claims([name])
+    names = {
+        "jury-fairness": [
+            f"{of} {when}"
+            for of in ("mean Jain", "5th percentile of Jain")
+            for when in ("while all are open", "by second")
+        ],
+        "friendliness": [f"goodput / cubic's (rtt_ms {rtt})" for rtt in (30, 60, 120)],
+    }[name]
+    schemes = {"jury": 0.9, "cubic": 0.8, "bbr": 0.7, "ltp": 0.6, **changed}
+    return claim, [
+        Measured(
+            scheme=scheme, figure=figure, value=None if value is None else value + 0.01 * at, spread=None,
+            seeds=(1, 2, 3), ran_on=None, revision=None,
+            shortened="links 0 to 14 of 60" if scheme == "cubic" else None,
+        )
+        for scheme, value in schemes.items()
+        if scheme not in without
+        for at, figure in enumerate(names)
+    ]  # fmt: skip
+
+
+def recorded_picture(
+    claim: Claim, figures: list[Measured], monkeypatch: pytest.MonkeyPatch
+) -> tuple[bool, drawing.Figure]:
+    """Whether the figures suffice, and the figure that is drawn."""
+    made = drawing.Figure(figsize=(8, 4.6), layout="constrained")
+    monkeypatch.setattr(pictures, "picture", lambda *_: nullcontext(made))
+    return draw_recorded(Path("unused"), claim, figures), made
+
+
+def test_a_spread_is_drawn_from_its_recorded_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    enough, figure = recorded_picture(*recorded("jury-fairness"), monkeypatch)
+    assert enough
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["target of the mean ≥ 0.94", "target of the 5th percentile ≥ 0.82"]
+    assert "mean of 3 seeds; cubic: links 0 to 14 of 60" in figure.axes[0].get_title(loc="left")
+    assert len({panel.get_xlim() for panel in figure.axes}) == 1
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["jury", "cubic"]
+    for panel, at in zip(figure.axes, (0.0, 0.01), strict=True):
+        lines = [line.get_xydata().tolist() for line in panel.lines]
+        assert lines[0] == [pytest.approx((0.92 + at, 0)), pytest.approx((0.9 + at, 0))]
+        assert lines[3] == [pytest.approx((0.82 + at, 1)), pytest.approx((0.8 + at, 1))]
+        assert [line[0][0] for line in lines[-2:]] == [0.94, 0.82]
+
+
+def test_a_sweep_is_drawn_from_its_recorded_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    enough, figure = recorded_picture(*recorded("friendliness"), monkeypatch)
+    assert enough
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["target 0.5 to 2", "jury", "ltp"]
+    (panel,) = figure.axes
+    drawn = {str(line.get_label()): line.get_xydata().tolist() for line in panel.lines}
+    assert drawn["ltp"] == [pytest.approx(point) for point in ((30, 0.6), (60, 0.61), (120, 0.62))]
+
+
+def test_too_few_recorded_figures_draw_nothing(tmp_path: Path) -> None:
+    for claim, figures in (
+        recorded("jury-fairness", "cubic"),
+        recorded("jury-fairness", jury=None),
+        recorded("friendliness", "jury", "ltp"),
+        (find_claims(["satellite"])[0], recorded("friendliness")[1]),
+        (find_claims(["ltp-sweeps"])[0], recorded("jury-fairness")[1]),
+    ):
+        assert not draw_recorded(tmp_path / "drawn.png", claim, figures)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_writes_what_it_prints(

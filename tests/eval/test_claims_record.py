@@ -198,6 +198,29 @@ def test_a_stale_page_is_told_and_made_anew(docs: Path, capsys: pytest.CaptureFi
     assert page.read_text(encoding="utf-8") == made
 
 
+def test_the_page_draws_the_pictures_that_no_full_run_has_made(
+    docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def drawn() -> set[str]:
+        assert main(["claims-page", "--json"]) == 0
+        return set(json.loads(capsys.readouterr().out)["drawn"])
+
+    record = read_record(docs / "claims.json")
+    made = tuple(row.model_copy(update={"picture": ""}) for row in record.rows)
+    (docs / "claims.json").write_text(record.model_copy(update={"rows": made}).to_json(), encoding="utf-8")
+    assert drawn() == set()
+    lacking = tuple(row.model_copy(update={"picture": "It lacks a band."}) for row in record.rows)
+    (docs / "claims.json").write_text(record.model_copy(update={"rows": lacking}).to_json(), encoding="utf-8")
+    for picture in (docs / "img").glob("claims-*.png"):
+        picture.unlink()
+    names = {"claims-jury-fairness.png", "claims-friendliness.png"}
+    assert drawn() == names
+    assert {path.name for path in (docs / "img").glob("claims-*.png")} == names
+    shown = (docs / "claims.md").read_text(encoding="utf-8")
+    assert all(f"(img/{name})" in shown for name in names)
+    assert main(["claims-page", "--check"]) == 0
+
+
 def test_a_broken_record_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="part of a checkout"):
         read_record(tmp_path / "claims.json")

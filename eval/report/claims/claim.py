@@ -61,6 +61,16 @@ class Spread:
     mean: Target
     quantiles: Mapping[float, Target]
 
+    @staticmethod
+    def mean_of(caption: str) -> str:
+        """Name of the figure that is a measure's mean over the paths."""
+        return f"mean {caption}"
+
+    @staticmethod
+    def quantile_of(caption: str, share: float) -> str:
+        """Name of the figure that is a measure's quantile over the paths."""
+        return f"{100 * share:g}th percentile of {caption}"
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -42,7 +42,8 @@ _HEAD: Final = """\
 # The learned arms: claims of their papers, and our figures
 LTP, Jury, Spine and Owl are re-implementations. This page sets the papers' experiments against ours.
 `ltp-eval claims --update` runs ours again and writes [`claims.json`](claims.json). `ltp-eval claims-page`
-makes this page from that file. The [lab notes](lab-notes/README.md) explain missed targets.
+makes this page from that file, and draws the pictures that no full run has made. The
+[lab notes](lab-notes/README.md) explain missed targets.
 """
 
 

@@ -119,8 +119,8 @@ class Row(_Part):
     """The paper's experiment, this project's experiment, their difference, and the figures.
 
     `command` makes the figures again; `claim` is None if the command is not `ltp-eval claims`. `picture`
-    names the parts that the claim's picture lacks. It is empty after a full run, which draws the picture
-    anew.
+    says how the claim's picture was made otherwise than by a full run. A full run draws the picture anew, and
+    empties it.
     """
 
     claim: str | None
@@ -165,6 +165,11 @@ class Record(_Part):
     rows: tuple[Row, ...]
     constants: tuple[Constant, ...]
     baselines: tuple[Baselines, ...]
+
+    def figures_of(self, claim: str) -> list[Measured]:
+        """The figures of a claim, and those of the kernel's own protocols on its paths."""
+        parts: tuple[Row | Baselines, ...] = (*self.rows, *self.baselines)
+        return [figure for part in parts if part.claim == claim for figure in part.figures]
 
     def updated(self, reached: Iterable[Reached], kernel: str, revision: str) -> Record:
         """Return the record with new figures for these claims.
