@@ -71,7 +71,9 @@ def run_batch(
             for finished in as_completed(index_of):
                 finished.result()
                 index = index_of[finished]
-                on_done(jobs[index], outcomes[index])
+                # A run that another one's error kept from its beginning has no outcome. That error comes yet.
+                if index in outcomes:
+                    on_done(jobs[index], outcomes[index])
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
