@@ -61,6 +61,11 @@ static void mutant_record_complete(struct mutant_flow *f, struct mutant_record *
 	rec->flags |= flags | mutant_jump_flags(f);
 	rec->want_arm = READ_ONCE(f->want);
 	rec->cookie = f->cookie;
+	rec->visit = f->visit;
+	rec->generation = f->generation;
+	rec->weight = f->weight;
+	rec->weights = f->weights;
+	rec->start_cause = f->cause;
 	rec->time_ns = ktime_get_ns();
 	rec->interval_ns = rec->time_ns - since_ns;
 }

@@ -94,6 +94,8 @@ class Datapath:
         self._netlink = netlink or GenericNetlink(receive_buffer_bytes=8 << 20)
         self._step_bytes = 1 << 16
         """Room for the records of a step."""
+        self.record_version = protocol.RECORD_VERSION
+        """Version of the records that the module sends; before its first records, the daemon's own."""
         try:
             self._family = self._netlink.family(protocol.FAMILY_NAME)
         except NetlinkError as error:
@@ -221,7 +223,9 @@ class Datapath:
                 if records is None:
                     continue
                 if not end:
-                    size = _checked_size(parse_attributes(message.payload), _STEP_LAYOUT)
+                    parts = parse_attributes(message.payload)
+                    size = _checked_size(parts, _STEP_LAYOUT)
+                    self.record_version = _U32.unpack(parts[protocol.StepAttr.RECORD_VERSION])[0]
                 start, end = end, end + len(records)
                 if end > memory.size:
                     self._step_bytes = 2 * end

@@ -14,7 +14,7 @@ import numpy as np
 
 FAMILY_NAME: Final = "mutant"
 FAMILY_VERSION: Final = 1
-RECORD_VERSION: Final = 5
+RECORD_VERSION: Final = 6
 # No arm. Ids of arms count from 1 and never change their meaning.
 ARM_NONE: Final = 0
 # Highest id of an arm. Protocols that are loaded on demand get the ids after the fixed ones.
@@ -438,7 +438,7 @@ ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 808 bytes. One flow's aggregate over one step.
+# 824 bytes. One flow's aggregate over one step.
 RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.
@@ -496,6 +496,12 @@ RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("echo_rtt_us", "=u4", (ECHOES_MAX,)),
         ("reord_seen", "=u4"),  # Times that the kernel has seen packets reordered, over the socket's life.
         ("reordering", "=u4"),  # Packets by which the kernel takes them to be reordered at most.
+        ("visit", "=u4"),
+        ("generation", "=u4"),  # Of the weights by which the visit drew the flow's first arm.
+        ("weight", "=u2"),  # Weight of the arm that the visit drew.
+        ("weights", "=u2"),  # Sum of the weights. The chance of the draw was weight / weights.
+        ("start_cause", "=u1"),  # One of start-cause.
+        ("reserved", "=u1", (3,)),  # Always 0.
     ]
 )
 

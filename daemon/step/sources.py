@@ -21,6 +21,11 @@ from ltp_switcher.daemon.datapath import (
 class StepSource(Protocol):
     """The part of the kernel module's client that a step uses; see `Datapath`."""
 
+    @property
+    def record_version(self) -> int:
+        """Version of the records that the module sends."""
+        ...
+
     def close_step(self) -> RecordArray:
         """End the step of every flow that had an ACK or a switch of arms since the last call. Returns one
         record of measurements for each such flow, shape (n,).

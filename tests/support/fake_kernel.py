@@ -56,6 +56,7 @@ class Kernel:
         pinned: cookie and arm of each pin that came.
         settings: what the module was told to change, in order.
         session: "open" for each opening of the session, the grace in ms for each closing.
+        record_version: version of the records, as the module tells it.
         start_arms: whether new flows begin on the arms of the table.
         rtt_quarters: of a flow's RTT, which its step lasts at least.
         outcomes_max: outcomes that may wait for the session.
@@ -76,6 +77,7 @@ class Kernel:
         self.pinned: list[tuple[int, int]] = []
         self.settings: list[dict[str, object]] = []
         self.session: list[str | int] = []
+        self.record_version = protocol.RECORD_VERSION
         self.start_arms = False
         self.start_seed = 0
         self.rtt_quarters = 0

@@ -350,7 +350,7 @@ def test_a_step_of_many_flows_takes_memory_for_them_once(datapath: Datapath, net
 
 @pytest.mark.parametrize(
     ("version", "size"),
-    [(3, 704), (3, 808), (4, 816), (5, 704), (5, 816), (6, 800), (4, 0)],
+    [(3, 704), (3, 824), (5, 832), (6, 808), (6, 832), (7, 816), (4, 0)],
     ids=["old", "old as ours", "longer than ours", "cut", "long", "shorter than ours", "empty"],
 )
 def test_another_layout_is_refused(datapath: Datapath, netlink: Netlink, version: int, size: int) -> None:
@@ -361,6 +361,7 @@ def test_another_layout_is_refused(datapath: Datapath, netlink: Netlink, version
 
 
 def test_an_older_module_leaves_its_records_last_members_at_0(datapath: Datapath, netlink: Netlink) -> None:
+    assert datapath.record_version == protocol.RECORD_VERSION, "before the first records"
     # Version 4 ends with `siblings`.
     netlink.replies = [[records(1, 2, version=4, size=704), records(3, version=4, size=704)]]
     closed = datapath.close_step()
@@ -368,20 +369,22 @@ def test_an_older_module_leaves_its_records_last_members_at_0(datapath: Datapath
     assert closed["cookie"].tolist() == [1, 2, 3]
     assert closed["siblings"].tolist() == [8, 9, 10]
     assert closed["reordering"].tolist() == [0, 0, 0]
+    assert datapath.record_version == 4
     assert not closed["ack_gaps"].any()
     assert not closed.flags.writeable
 
 
 def test_a_newer_module_s_further_members_are_left_out(datapath: Datapath, netlink: Netlink) -> None:
-    netlink.replies = [[records(1, 2, version=6, size=840)], [records(4, version=6, size=808)]]
+    netlink.replies = [[records(1, 2, version=7, size=840)], [records(4, version=7, size=824)]]
     closed = datapath.close_step()
     assert closed.dtype == protocol.RECORD_DTYPE
     assert closed["cookie"].tolist() == [1, 2]
     assert (closed["siblings"].tolist(), closed["reordering"].tolist()) == ([8, 9], [3, 3])
+    assert datapath.record_version == 7
     assert datapath.close_step()["cookie"].tolist() == [4], "another record may have grown"
 
 
-@pytest.mark.parametrize("size", [704, 808, 840])
+@pytest.mark.parametrize("size", [704, 824, 840])
 def test_the_flow_of_another_module_has_its_record(datapath: Datapath, netlink: Netlink, size: int) -> None:
     told = record(7, siblings=2, reordering=3).tobytes()[:size].ljust(size, b"\xff")
     netlink.replies = [flow(7, 10, told)]

@@ -89,10 +89,12 @@ def by_visit(outcomes: OutcomeArray) -> dict[int, set[int]]:
 
 
 def each_visit_draws_an_arm_for_all_its_flows(context: Context) -> None:
+    records = []
     with drawing(context) as datapath:
         for _ in range(30):
             flows = [context.link.connect("mutant") for _ in range(3)]
             for flow in flows:
+                records.append(datapath.flow(flow.cookie).record)
                 end(flow)
             time.sleep(1.05)
         outcomes = datapath.outcomes().outcomes
@@ -110,6 +112,35 @@ def each_visit_draws_an_arm_for_all_its_flows(context: Context) -> None:
         weights = outcomes["weight"][outcomes["visit"] == visit]
         require(bool((weights == WEIGHTS[name]).all()), f"visit {visit}: {weights}")
     require(len({min(found) for found in arms.values()}) == 3, "30 visits have not drawn all three arms")
+    told = np.concatenate(records)
+    require(
+        told["cookie"].tolist() == outcomes["cookie"].tolist(), "outcomes of other flows, or in another order"
+    )
+    for name in ("visit", "generation", "weight", "weights"):
+        require(
+            bool((told[name] == outcomes[name]).all()),
+            f"{name}: {told[name]} in records, else {outcomes[name]}",
+        )
+    require(bool((told["start_cause"] == StartCause.TABLE).all()), f"{told['start_cause']}")
+
+
+def two_lots_of_one_arm_differ_by_weight(context: Context) -> None:
+    """A record tells which of them a flow's visit drew."""
+    with drawing(context) as datapath:
+        made = table(context, {PREFIX: "cubic"})
+        made["generation"] = 5
+        for place, weight in zip(made["choice"][0], (60, 40), strict=False):
+            place["arm"], place["weight"] = context.arm_id("cubic"), weight
+        datapath.set_starts(made)
+        seen = []
+        for _ in range(20):
+            flow = context.link.connect("mutant")
+            (told,) = datapath.flow(flow.cookie).record
+            require(told["arm"] == context.arm_id("cubic") and told["generation"] == 5, f"{told}")
+            seen.append(int(told["weight"]))
+            end(flow)
+            time.sleep(1.05)
+    require(set(seen) == {40, 60}, f"weights {seen}")
 
 
 def a_visit_lasts_while_flows_are_open_and_a_minute_at_most(context: Context) -> None:
@@ -173,6 +204,7 @@ def a_prefix_may_leave_the_table_while_its_flows_last(context: Context) -> None:
 
 CHECKS = (
     each_visit_draws_an_arm_for_all_its_flows,
+    two_lots_of_one_arm_differ_by_weight,
     a_visit_lasts_while_flows_are_open_and_a_minute_at_most,
     a_learned_arm_begins_with_its_first_control,
     a_prefix_may_leave_the_table_while_its_flows_last,

@@ -8,7 +8,7 @@
 
 #define MUTANT_FAMILY_NAME		"mutant"
 #define MUTANT_FAMILY_VERSION	1
-#define MUTANT_RECORD_VERSION	5
+#define MUTANT_RECORD_VERSION	6
 
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
@@ -656,6 +656,13 @@ struct mutant_echo {
  *	lowest.
  * @reord_seen: Times that the kernel has seen packets reordered, over the socket's life.
  * @reordering: Packets by which the kernel takes them to be reordered at most.
+ * @visit: Number of the prefix's visit in which the flow was born; 0: the table had no arm for
+ *	it.
+ * @generation: Of the weights by which the visit drew the flow's first arm.
+ * @weight: Weight of the arm that the visit drew.
+ * @weights: Sum of the weights. The chance of the draw was weight / weights.
+ * @start_cause: One of start-cause.
+ * @reserved: Always 0.
  */
 struct mutant_record {
 	__u64 cookie;
@@ -713,6 +720,12 @@ struct mutant_record {
 	__u32 echo_rtt_us[MUTANT_ECHOES_MAX];
 	__u32 reord_seen;
 	__u32 reordering;
+	__u32 visit;
+	__u32 generation;
+	__u16 weight;
+	__u16 weights;
+	__u8 start_cause;
+	__u8 reserved[3];
 };
 
 /**
