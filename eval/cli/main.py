@@ -371,6 +371,10 @@ def _add_traffic_compare(add: Commands) -> None:
     made.add_argument(
         "--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...", help="only these seeds; default: all"
     )
+    made.add_argument(
+        "--after-visits", type=whole(1, 10_000), default=0, metavar="N",
+        help="leave out N visits at the beginning of each of our runs; default: 0",
+    )  # fmt: skip
 
 
 def _add_claims(add: Commands) -> None:

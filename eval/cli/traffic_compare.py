@@ -31,12 +31,14 @@ def compare(options: argparse.Namespace, console: Console, _: Console) -> None:
         )
     flows = read_flows(options.folders)
     others = read_flows(options.against) if options.against else flows
-    found = traffic_pairs.compare(_side(flows, scheme, options), _side(others, over, options), options.choose)
+    ours, theirs = _side(flows, scheme, options), _side(others, over, options)
+    found = traffic_pairs.compare(ours, theirs, options.choose, options.after_visits)
     if options.json:
         console.out(json_text(asdict(found)), end="", highlight=False)
         return
     seeds = ", ".join(map(str, found.seeds))
-    console.print(f"seeds {seeds}; ours: {scheme} of {_listed(options.folders)}", highlight=False)
+    later = f", visits after the first {options.after_visits}" if options.after_visits else ""
+    console.print(f"seeds {seeds}{later}; ours: {scheme} of {_listed(options.folders)}", highlight=False)
     console.print(f"theirs: {over} of {_listed(options.against or options.folders)}", highlight=False)
     for table in pair_tables(found):
         console.print(table, highlight=False)

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ltp_switcher.arrays import Bools
+from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.gain import value
 from ltp_switcher.errors import ArtifactError, ArtifactMissingError
 
@@ -26,6 +27,8 @@ FILE: Final = "flows.csv"
 ALL: Final = "all"
 CLASSES: Final = (ALL, *value.SIZE_NAMES)
 """Classes of flows by the requested bytes; see `value.SIZE_BOUNDS_BYTES`."""
+_NAMES: Final = {int(arm): arm.name.lower() for arm in ArmId if arm}
+"""Names of arms by id."""
 ORACLE: Final = "oracle"
 """Name of the oracle, which runs the best arm of each path. The arm is chosen on other seeds."""
 
@@ -43,6 +46,10 @@ FLOW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("rtt_ms", np.float64),
         ("value", np.float64),  # Raw, or from the mean of all schemes for this flow; see `related`.
         ("information", np.float64),  # Its own, or the mean of all schemes for this flow.
+        ("chance", np.float64),  # Of its lot; 1 where its visit drew none.
+        # The rest is 0 where the module has told nothing of the flow.
+        ("began", np.int64),  # Id of its first arm.
+        ("lot", np.int64),  # Id of the arm that its visit drew; 0 for the decision's own choice.
     ]
 )
 FlowTable = npt.NDArray[np.void]
@@ -140,6 +147,10 @@ def flows_csv(made: FlowSet) -> str:
         cells = [f"{flow[name]:.6g}" if flow[name].dtype.kind == "f" else str(flow[name]) for name in columns]
         named = dict(zip(columns, cells, strict=True))
         named |= {"scheme": made.schemes[flow["scheme"]], "path": made.paths[flow["path"]]}
+        named |= {
+            "began": _NAMES.get(int(flow["began"]), ""),
+            "lot": _NAMES.get(int(flow["lot"]), "decision"),
+        }
         writer.writerow(named.values())
     return text.getvalue()
 
@@ -147,9 +158,10 @@ def flows_csv(made: FlowSet) -> str:
 def read_flows(folders: Sequence[Path]) -> FlowSet:
     """Read the flows of one folder of results, or of several together, in order of folders and lines.
 
-    The values are raw. They are computed from the other columns: the completion time takes the place of the
-    busy time, and packets sent again take the place of lost packets. The file's own values are not used. They
-    are relative to the mean of the schemes in its folder, so values of two files cannot be compared.
+    First arms and lots are left out. The values are raw. They are computed from the other columns: the
+    completion time takes the place of the busy time, and packets sent again take the place of lost packets.
+    The file's own values are not used. They are relative to the mean of the schemes in its folder, so values
+    of two files cannot be compared.
 
     Raises:
         ArtifactError: a folder has no file of flows, or the file is damaged.
@@ -164,8 +176,8 @@ def read_flows(folders: Sequence[Path]) -> FlowSet:
             for line in csv.DictReader(io.StringIO(file.read_text())):
                 scheme = schemes.setdefault(line["scheme"], len(schemes))
                 path = paths.setdefault(line["path"], len(paths))
-                numbers = {name: float(line[name]) for name in columns if name not in ("scheme", "path")}
-                rows.append(tuple((numbers | {"scheme": scheme, "path": path})[name] for name in columns))
+                known = {"scheme": scheme, "path": path, "chance": 1.0, "began": 0, "lot": 0}
+                rows.append(tuple(known[name] if name in known else float(line[name]) for name in columns))
         except FileNotFoundError:
             raise ArtifactMissingError(
                 f"{file}: no such file; `ltp-eval traffic --out {folder}` makes it"

@@ -16,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats
+from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.daemon.gain.outcomes import timed_visits
 from ltp_switcher.daemon.gain.value import CLIP
 from ltp_switcher.errors import ConfigError, RefusedError
 from ltp_switcher.eval.report.traffic_flows import (
@@ -225,15 +226,28 @@ def _lacks(scheme: str, missing: Sequence[tuple[str, int]]) -> str:
     )
 
 
-def compare(ours: Side, theirs: Side, chosen: Sequence[int]) -> Comparison:
+def compare(ours: Side, theirs: Side, chosen: Sequence[int], after_visits: int = 0) -> Comparison:
     """Compare our side with theirs.
+
+    Args:
+        ours: our side.
+        theirs: the other side, with the same flows.
+        chosen: the seeds by which the oracle has chosen.
+        after_visits: number of visits at the beginning of each of our runs that do not count. A visit is a
+            group of flows to a path that began near each other. A learner has to learn first.
 
     Raises:
         RefusedError: there is no flow, or the sides did not meet the same flows.
     """
     check_same(ours, theirs)
-    if not ours.runs:
-        raise RefusedError("no flow is left to compare; name more paths or seeds")
+    later = {key: _visits(run) > after_visits for key, run in ours.runs.items()}
+    later = {key: counts for key, counts in later.items() if counts.any()}
+    if not later:
+        raise RefusedError("no flow is left to compare; name more paths or seeds, or fewer visits")
+    ours, theirs = (
+        replace(side, runs={key: side.runs[key][counts] for key, counts in later.items()})
+        for side in (ours, theirs)
+    )
     # Sorted, so that the bootstrap's draws do not depend on the order of the folders.
     paths = {path: _path_pair(path, ours, theirs) for path in sorted({path for path, _ in ours.runs})}
     return Comparison(
@@ -246,6 +260,11 @@ def compare(ours: Side, theirs: Side, chosen: Sequence[int]) -> Comparison:
         {size: _mean([pair.sizes[size].time for pair in paths.values()]) for size in CLASSES},
         _mean_points([100 * (pair.sent_again[0] - pair.sent_again[1]) for pair in paths.values()]),
     )
+
+
+def _visits(run: FlowTable) -> Ints:
+    """The number of each flow's visit, shape (n,), from 1 on. The flows are in order of their arrival."""
+    return timed_visits(np.zeros(len(run), np.int64), run["at_s"], run["at_s"] + run["took_s"])
 
 
 def _path_pair(path: str, ours: Side, theirs: Side) -> PathPair:

@@ -20,6 +20,8 @@ from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.choose.visits.learner import Learner
 from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, replay
 from ltp_switcher.daemon.gain import outcomes, value
+from ltp_switcher.daemon.step.learning.lots import chance
+from ltp_switcher.daemon.step.learning.lots import drawn as drawn_lots
 from ltp_switcher.eval.lab.traffic import arrivals, places
 from ltp_switcher.eval.report.traffic_flows import (
     ALL,
@@ -98,11 +100,13 @@ def _flows(run: Made, scheme: int, rows: outcomes.OutcomeRows) -> FlowTable:
     flows["at_s"], flows["took_s"] = run.completions.at_s, run.completions.took_s
     for name in ("retransmits", "delivered", "rtt_ms", "value", "information"):
         flows[name] = np.nan
+    flows["chance"] = 1.0
     told, at = rows["outcome"], places(rows)
     flows["retransmits"][at], flows["delivered"][at] = told["retrans"], told["delivered"]
     with np.errstate(invalid="ignore", divide="ignore"):
         flows["rtt_ms"][at] = told["rtt_us_sum"] / told["rtt_samples"] / 1e3
     flows["value"][at], flows["information"][at] = value.raw_values(told), value.information(told)
+    flows["began"][at], flows["lot"][at], flows["chance"][at] = told["arm"], drawn_lots(told), chance(told)
     return flows
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import json
@@ -302,6 +303,17 @@ def test_a_scheme_without_outcomes_has_times_alone(tmp_path: Path) -> None:
     assert len(lines) == 1 + len(traffics.flows)
     assert lines[0].startswith("scheme,seed,path,at_s,asked_bytes,took_s")
     assert lines[1].startswith("switcher,1,")
+
+
+def test_the_file_of_flows_tells_first_arms_and_lots() -> None:
+    run = made("switcher", 1)
+    for at, (arm, trial) in enumerate(((2, 0), (3, 3))):
+        told = run.rows["outcome"][at : at + 1]
+        told["arm"], told["visit"], told["generation"] = arm, 4, 1 << 10 | trial << 5
+        told["weight"], told["weights"] = (90, 10)[at], 100
+    lines = list(csv.DictReader(io.StringIO(flows_csv(report.gathered([run])))))
+    found = [(line["began"], line["lot"], line["chance"]) for line in lines if line["chance"] != "1"]
+    assert sorted(found) == [("bbr", "decision", "0.9"), ("vegas", "vegas", "0.1")]
 
 
 @pytest.mark.parametrize(

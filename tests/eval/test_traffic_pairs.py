@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ltp_switcher.errors import RefusedError
 from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.report import traffic_pairs as pairs
 from ltp_switcher.eval.report.traffic_flows import FLOW_DTYPE, FlowSet, FlowTable, flows_csv, read_flows
@@ -125,6 +126,21 @@ def test_changed_sides_turn_every_figure_over(speeds: list[tuple[float, float]],
     for number, path in enumerate(PATHS):
         expected = speeds[1][number] / speeds[0][number]
         assert ahead.paths[path].sizes["all"].time == pytest.approx(expected)
+
+
+def test_the_first_visits_may_be_left_out() -> None:
+    """Pairs of flows come 100 s apart, and are a visit each. From the third visit on we are twice as fast."""
+    ours, theirs = (table({("switcher", seed): (1.0, 1.0) for seed in (1, 2)}).flows for _ in range(2))
+    for flows in (ours, theirs):
+        flows["at_s"] = 100 * (np.arange(len(flows)) % FLOWS // 2) + np.arange(len(flows)) % 2
+    ours["took_s"][ours["at_s"] >= 200] /= 2
+    for visits, flows, time in ((0, 16, 0.5**0.5), (1, 12, 0.5 ** (2 / 3)), (2, 8, 0.5), (3, 4, 0.5)):
+        found = pairs.compare(side(read_values(ours)), side(read_values(theirs)), [], visits)
+        for path in PATHS:
+            assert found.paths[path].sizes["all"].flows == flows
+            assert found.paths[path].sizes["all"].time == pytest.approx(time)
+    with pytest.raises(RefusedError, match="fewer visits"):
+        pairs.compare(side(read_values(ours)), side(read_values(theirs)), [], 4)
 
 
 def read_values(flows: FlowTable) -> FlowTable:
