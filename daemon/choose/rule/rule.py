@@ -414,7 +414,9 @@ class RuleChooser(Chooser, SlotArrays):
         """End the starts of these flows: remember those that overfilled the buffer for their prefixes."""
         found, share = self._starts.shown(slots)
         for slot, lost in zip(slots[found].tolist(), share[found].tolist(), strict=True):
-            self._overfilled.learn(self._siblings.prefix(self._siblings.player[slot]), lost, self._now_ns)
+            prefix = self._siblings.prefix(self._siblings.player[slot])
+            self._overfilled.learn(prefix, lost, self._now_ns)
+            self._news[prefix] = int(self._flows.gentle[slot])
 
     def _look(self, slots: Slots, seen: Floats) -> None:
         """End a look of these players, shape (n,): measure, go by signs, and give roles."""
@@ -733,8 +735,10 @@ class RuleChooser(Chooser, SlotArrays):
         for slot in slots.tolist():
             role = int(ROLE[self._state[slot]])
             arm = int(self._flows.of_role[self._siblings.oldest(slot), role])
-            self._roles.learn(self._siblings.prefix(slot), role, self._now_ns)
-            self._news[self._siblings.prefix(slot)] = arm
+            prefix = self._siblings.prefix(slot)
+            self._roles.learn(prefix, role, self._now_ns)
+            if self._overfilled.value(prefix, self._now_ns) is None:
+                self._news[prefix] = arm
 
     def _role(self, players: Slots) -> Ints:
         """The roles of these players, shape (n,)."""

@@ -5,10 +5,10 @@ BBR begins with up to 2.9 bandwidth-delay products in flight, for three round tr
 than two products cannot hold so many packets, and loses up to a third of them. A flow of 60 s hardly notices.
 But most flows of a server end within two seconds, and lose most of their reward.
 
-The first flow to a prefix shows such a buffer, and the next flows to this prefix begin otherwise. Each keeps
-the arm on which the kernel began it (`kernel.default_arm`, Cubic), for the time in which BBR would run. A
-flow that the kernel began on BBR changes to `kernel.default_arm` at the first step. Cubic's start ends at the
-first sign of a queue (HyStart, Ha and Rhee, 2011).
+The first flow to a prefix shows such a buffer, and the next flows to this prefix begin otherwise. The kernel
+begins them on `kernel.default_arm`, Cubic, whichever arm earlier flows have chosen. Each keeps the arm on
+which it began for the time in which BBR would run. A flow that began on BBR changes to `kernel.default_arm`
+at the first step. Cubic's start ends at the first sign of a queue (HyStart, Ha and Rhee, 2011).
 """
 
 from __future__ import annotations

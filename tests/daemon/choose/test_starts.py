@@ -89,6 +89,17 @@ def test_the_arm_of_a_gentle_start_is_the_modules_unless_the_flow_may_not_run_it
     assert chooser.step(SLOT, made).arms.tolist() == [BBR]
 
 
+def test_new_flows_begin_on_the_modules_arm_whatever_arm_later_flows_choose(chooser: RuleChooser) -> None:
+    """A start on Vegas would not be gentle. The memory lasts for ten minutes."""
+    flow(chooser, total_lost=losing(0.15))
+    assert chooser.starts() == {"": CUBIC}
+    for at_s, starts in ((20.0, {}), (1000.0, {}), (2000.0, {"": VEGAS})):
+        # The first flow after a long time shows the rule how late it is, and finds the old memories.
+        told = flow(chooser, at_s=at_s, duration_s=4.0, rtt=lambda t: 40.0 if t < 0.5 else 400.0)
+        assert told[-1][1] == VEGAS
+        assert chooser.starts() == starts
+
+
 def test_the_reason_is_the_share_that_was_lost(chooser: RuleChooser) -> None:
     flow(chooser, total_lost=losing(0.15))
     run(lambda _: 40.0, duration_s=1.0, chooser=chooser, started_ns=10**10)
