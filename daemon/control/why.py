@@ -119,12 +119,12 @@ def _lot(engine: Engine, slot: int, names: Names) -> str:
     lot = None if learned is None else learned.lot(slot)
     if learned is None or lot is None:
         return ""
-    visit = f"Visit {lot.visit} of" if lot.visit else "The visit to"
     arm = names.get(lot.arm, str(lot.arm)) if lot.arm else "the decision's own choice"
     left = (
         "; the flow left it, because it earned less than a quarter of the expected reward" if lot.left else ""
     )
-    return f" {visit} {learned.place_of(engine.table, slot)} drew {arm} (chance {lot.chance:.2g}){left}."
+    place = learned.place_of(engine.table, slot)
+    return f" Visit {lot.visit} of {place} drew {arm} (chance {lot.chance:.2g}){left}."
 
 
 def _news(engine: Engine, slot: int) -> str:

@@ -205,7 +205,7 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     information = value.information(told)
     # The module's numbers begin anew when the machine boots. A visit lasts for a minute at most.
     numbers = np.where(
-        told["visit"] > 0, told["visit"].astype(np.int64), -_timed(prefixes, births_s, ended_s)
+        told["visit"] > 0, told["visit"].astype(np.int64), -timed_visits(prefixes, births_s, ended_s)
     )
     hours = np.where(told["visit"] > 0, births_s // 3600, 0).astype(np.int64)
     keys = np.stack([prefixes, told["arm"].astype(np.int64), numbers, hours], axis=1)
@@ -223,8 +223,10 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     )
 
 
-def _timed(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
-    """The number of each flow's visit, shape (n,), from 1 on, by the times of birth and end alone."""
+def timed_visits(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
+    """The number of each flow's visit, shape (n,), from 1 on, by the times of birth and end alone. A visit is
+    a group of flows to a prefix that began near each other.
+    """
     numbers = np.zeros(len(prefixes), np.int64)
     number, prefix, began_s, busy_until_s = 0, -1, 0.0, 0.0
     for place in np.lexsort((born_s, prefixes)).tolist():

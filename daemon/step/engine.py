@@ -42,6 +42,7 @@ from ltp_switcher.daemon.step.histogram import Distributions
 from ltp_switcher.daemon.step.history import History
 from ltp_switcher.daemon.step.journal import FALLBACKS, Journal, flow_event
 from ltp_switcher.daemon.step.learning.live import LiveLearner
+from ltp_switcher.daemon.step.learning.lots import RECORDS
 from ltp_switcher.daemon.step.outcomes import Outcomes
 from ltp_switcher.daemon.step.sources import EventSource, StepSource
 from ltp_switcher.daemon.step.spans import Spans
@@ -210,6 +211,14 @@ class Engine:
 
     def _plan(self) -> None:
         if self.visits is not None:
+            holds = self.datapath.record_version >= RECORDS
+            if self.visits.holds and not holds:
+                log.warning(
+                    "visits.learn does nothing before the new module is loaded: records of version %d do not"
+                    " tell what a visit drew, those of version %d do",
+                    self.datapath.record_version, RECORDS,
+                )  # fmt: skip
+            self.visits.holds = holds
             self.visits.plan(self._free, time.time())
             self.breathe()
 

@@ -37,6 +37,18 @@ def row(now_s: float, address: str = "192.0.2.9", gain: float = 0.0, **fields: i
     return made
 
 
+def lot(incumbent: int, trial: int, *, is_trial: bool, chance: float = 0.08) -> dict[str, int]:
+    """The fields of a flow's record whose visit, the ninth, drew one of these two lots. The trial's chance is
+    `chance`.
+    """
+    share = chance if is_trial else 1 - chance
+    # Spelled out here on purpose: five bits each, the incumbent's below the trial's.
+    return {
+        "visit": 9, "generation": 1 << 10 | trial << 5 | incumbent, "weight": round(share * 65_535),
+        "weights": 65_535, "start_cause": StartCause.TABLE,
+    }  # fmt: skip
+
+
 class Drawn(NamedTuple):
     """What a visit drew: an arm, or 0 for the decision's own choice."""
 

@@ -268,13 +268,20 @@ class Learner:
         known = self.posteriors.known(told, now_s)
         self.paths.learn(self._wider, known, told, self.posteriors.noise.between)
 
-    def plan(self, prefixes: Ints, coming: Floats, now_s: float) -> Plan:
-        """Plan the incumbent, the next trial and its chance for each prefix. Each prefix is named once.
+    def plan(self, prefixes: Ints, coming: Floats, now_s: float, trying: Ints | None = None) -> Plan:
+        """Plan the incumbent, the next trial and its chance for each prefix.
 
-        `coming` is the number of flows of each prefix that may begin before the learner hears of them, shape
-        (m,). They come on top of a visit of mean size.
+        Args:
+            prefixes: numbers of the prefixes, each once, shape (m,).
+            coming: number of flows of each prefix that may begin before the learner hears of them, shape
+                (m,). They come on top of a visit of mean size.
+            now_s: time, s.
+            trying: numbers of the prefixes with visits that try another arm and have not ended; None for
+                none. Their purses keep the price of a trial aside.
         """
         self._grow(prefixes)
+        if trying is not None:
+            self._grow(trying)
         if not 0.0 <= now_s - self._wider_s < WIDER_S:
             self._widen(now_s)
         found = self._mixture(prefixes, now_s)
@@ -282,7 +289,9 @@ class Learner:
         trials, worths = self._trials(prefixes, found, incumbents)
         # A trial is worth nothing before the prefix has shown how far its visits differ by themselves.
         worths[self.posteriors.visits[prefixes] < self._first_trial] = 0.0
-        chances = self.purse.chances(prefixes, worths, self.purse.mean_visits(prefixes) + coming, now_s)
+        chances = self.purse.chances(
+            prefixes, worths, self.purse.mean_visits(prefixes) + coming, now_s, trying
+        )
         return Plan(incumbents, trials, chances)
 
     def _trials(self, prefixes: Ints, found: Mixture, incumbents: Ints) -> tuple[Ints, Floats]:

@@ -206,8 +206,19 @@ class Posteriors:
         self._covariance[prefixes] = (updated + updated.transpose(0, 2, 1)) / 2
         self._seen_s[prefixes] = now_s
         self.visits[prefixes] += 1
-        levels: Floats = values - np.where(arms > 0, self._mean[prefixes, arms], 0.0)
+        levels: Floats = values - self.gains(prefixes, arms)
         return levels
+
+    def gains(self, prefixes: Ints, arms: Ints) -> Floats:
+        """The effects of arms on prefixes, as the prefixes' own visits have shown them, shape (m,); 0 for the
+        decision's own choice, and where there was no visit.
+
+        Args:
+            prefixes: numbers of the prefixes, which may be named several times, shape (m,).
+            arms: an arm for each of them; 0 for the decision's own choice.
+        """
+        self.grow(int(prefixes.max(initial=-1)) + 1)
+        return np.where(arms > 0, self._mean[prefixes, arms], 0.0)
 
     def fade(self, prefixes: Ints) -> None:
         """Let old visits to these prefixes count for less, because the paths have changed."""

@@ -11,9 +11,9 @@ too low, because -x >= 1 - exp(x), and noise in x cancels in the sum. A flow can
 one flow, so a flow costs at most that. A flow that gains pays in at most as much, or else noise would pay in.
 
 The purses of the server and of the prefix must hold the worst case of a trial of mean size before the trial
-may be drawn. This amount is set aside for the time of a visit. A prefix that has had a visit may overdraw by
-the worst case of two such trials. Without that, a server with few prefixes would wait for a hundred visits,
-however bad its usual policy is. The bounds are:
+may be drawn. This amount is set aside until the visits that drew it have ended. A prefix that has had a visit
+may overdraw by the worst case of two such trials. Without that, a server with few prefixes would wait for a
+hundred visits, however bad its usual policy is. The bounds are:
 
 - spent on a prefix <= max(3 % of the reward of its flows, the reward of two mean visits);
 - spent on all <= max(1 % of the reward of all flows, the reward of two mean visits).
@@ -54,9 +54,10 @@ WORST: Final = 1.0
 """Largest cost of a flow in a trial: the whole reward of one flow. A flow's gain counts up to this amount,
 too.
 """
-ASIDE_S: Final = 60.0
-"""Time in seconds for which the worst case of a trial stays set aside. No visit, a group of flows on one arm,
-lasts longer.
+ASIDE_S: Final = 22.0
+"""Time in seconds for which the worst case of a trial stays set aside. A plan lasts for 10 s, and a flow
+reports within 12 s, so after this time the learner has heard of each visit that drew the trial. The amount
+stays set aside for longer where such a visit, a group of flows on one arm, has not ended.
 """
 WORTH: Final = 0.03
 """Least worth for its cost with which a trial of another arm may be drawn. A trial teaches for many later
@@ -169,7 +170,9 @@ class Purse:
         """
         np.add.at(self.spent, prefixes, flows * np.clip(-effects, -WORST, WORST))
 
-    def chances(self, prefixes: Ints, worths: Floats, flows: Floats, now_s: float) -> Floats:
+    def chances(
+        self, prefixes: Ints, worths: Floats, flows: Floats, now_s: float, trying: Ints | None = None
+    ) -> Floats:
         """The chance that a visit to each of these prefixes is a trial, shape (m,).
 
         Money goes first to the trials with the largest product of worth and `flows`. A chance of 0 means that
@@ -180,8 +183,13 @@ class Purse:
             worths: worth of each prefix's trial for its cost, shape (m,); see `best_trials`.
             flows: number of flows of each prefix that are expected in trials at a time, shape (m,).
             now_s: time, s.
+            trying: numbers of the prefixes with visits that try another arm and have not ended; None for
+                none.
         """
-        self._aside[now_s - self._aside_s >= ASIDE_S] = 0.0
+        over = now_s - self._aside_s >= ASIDE_S
+        if trying is not None:
+            over[trying] = False
+        self._aside[over] = 0.0
         before = self._aside[prefixes]
         needed = np.maximum(WORST * flows, before)
         # Before the first visit nobody knows how large a trial would be.

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Choice
 from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE
@@ -39,7 +39,7 @@ class Lot(NamedTuple):
     """
     chance: float
     visit: int
-    """Number of the visit; 0 if the module has not reported the number yet."""
+    """Number of the visit. The visits to a prefix are numbered from 1 on."""
     left: bool
     """Whether the flow has left the arm that its visit drew."""
 
@@ -58,6 +58,8 @@ class HeldFlows(SlotArrays):
     arm = column(np.uint8)
     """Id of the arm on which the flow stays; 0 if the decision chooses the flow's arm."""
     chance = column(np.float64)
+    visit = column(np.uint32)
+    """Number of the flow's visit."""
     foreign = column(np.bool_)
     """Whether the flow ever got an arm from another source than its lot and the decision, such as an
     operator. Such a flow teaches nothing about lots.
@@ -65,10 +67,12 @@ class HeldFlows(SlotArrays):
     _told = column(OUTCOME_DTYPE)
     """The flow's latest outcome."""
 
-    def open(self, slots: Slots, drawn: Bools, lots: ArmIds, chances: Floats) -> None:
-        """Take in new flows and the lots of their visits. All arrays have the shape (n,)."""
+    def open(self, slots: Slots, drawn: Bools, lots: ArmIds, chances: Floats, visits: Ints) -> None:
+        """Take in new flows, and the lots, chances and numbers of their visits. All arrays have the shape
+        (n,).
+        """
         self.reset(slots)
-        self.drawn[slots], self.chance[slots] = drawn, chances
+        self.drawn[slots], self.chance[slots], self.visit[slots] = drawn, chances, visits
         self.lot[slots] = self.arm[slots] = np.where(drawn, lots, 0)
 
     def close(self, slots: Slots) -> None:
@@ -107,7 +111,7 @@ class HeldFlows(SlotArrays):
             return None
         lot = int(self.lot[slot])
         left = lot != 0 and not self.arm[slot]
-        return Lot(lot, float(self.chance[slot]), int(self._told["visit"][slot]), left)
+        return Lot(lot, float(self.chance[slot]), int(self.visit[slot]), left)
 
 
 def starved(outcomes: OutcomeArray, expected: Floats) -> Bools:

@@ -5,6 +5,9 @@ A flow's value is the logarithm of its reward. It depends on the flow's size mor
 ends in its start reaches a fraction of the path's rate. Flows of one size class differ tenfold in size. So
 each class of a prefix has a line, and a flow's value counts relative to this line. About a third less of the
 variance is left than about the mean of the class (docs/lab-notes/traffic.md).
+
+A line leaves out the gains of the arms that the flows drew. Otherwise it would follow the arms,
+and a prefix that moves to a better arm would seem to have a path that becomes worse.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class SizeLines(SlotArrays):
     _together = column(np.float64, _CLASSES)
     """Covariance of the logarithm of the size and the value."""
 
-    def take(self, numbers: Ints, sizes_bytes: Ints, raw: Floats) -> Floats:
+    def take(self, numbers: Ints, sizes_bytes: Ints, raw: Floats, gains: Floats | float = 0.0) -> Floats:
         """Return the values of flows relative to the lines of their places, clipped to ±`value.CLIP`, shape
         (n,). A place is a prefix or host.
 
@@ -49,9 +52,11 @@ class SizeLines(SlotArrays):
             numbers: numbers of the places, shape (n,).
             sizes_bytes: sizes of the flows, shape (n,).
             raw: values of the flows from `value.raw_values`, shape (n,).
+            gains: gains in value of the flows' arms over the decision's own choice, as far as they are known,
+                shape (n,); 0 if no flow drew an arm.
         """
         expected = self.expected(numbers, sizes_bytes)
-        self._learn(numbers, sizes_bytes, raw)
+        self._learn(numbers, sizes_bytes, raw - gains)
         new = np.isnan(expected)
         expected[new] = self.expected(numbers[new], sizes_bytes[new])
         relative: Floats = np.clip(raw - expected, -value.CLIP, value.CLIP)

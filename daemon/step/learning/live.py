@@ -119,8 +119,6 @@ class _Plans(SlotArrays):
     """Whether the table has an entry of ours."""
     lots = column(np.uint8, 2)
     """The incumbent and the trial: an arm each, or `DECISION`."""
-    starts = column(np.uint8, 2)
-    """The arms on which the flows of the two lots begin; 0 where there is no such lot."""
     chance = column(np.float64)
     """Chance of the trial."""
     start = column(np.uint8)
@@ -175,6 +173,10 @@ class LiveLearner:
         self._spoiled: list[set[int]] = [set(), set()]
         self._turn = 0
         self._generation = 0
+        self.holds = True
+        """Whether the module's records tell lots (`lots.RECORDS`). Without that no flow stays on an arm, so
+        all visits get the decision's own choice.
+        """
         self.lesson = 0
         """Number of the latest lesson. Each time that visits teach something about a prefix is a lesson."""
         self.visits = 0
@@ -195,31 +197,20 @@ class LiveLearner:
         in the module's table follows with its next plan, within `PLAN_TURNS` seconds.
         """
         self._default_arm = np.uint8(arm)
-        kernels = [known for known in (arm, *self.arms[1:].tolist()) if known not in LEARNED]
-        self._other: ArmIds = np.array(
-            [next((known for known in kernels if known != taken), arm) for taken in range(256)], np.uint8
-        )
 
     # Flows
 
     def open(self, slots: Slots, table: FlowTable, *, draws: bool = True) -> None:
-        """Take in new flows. If a flow has not been switched yet, its arm shows the lot of its visit.
+        """Take in new flows, and the lots that their visits drew. A flow that has been switched before is
+        the decision's.
 
         `draws` tells whether flows draw lots at all, which they do only in mode active.
         """
-        numbers = self._of_flows(table, slots)
-        records, plans = table.record[slots], self._plans
-        lot, chance = np.zeros(slots.size, np.uint8), np.ones(slots.size)
-        drawn = np.zeros(slots.size, np.bool_)
-        known = np.flatnonzero((numbers >= 0) & (records["switches"] == 0))
-        known = known[plans.written[numbers[known]] & draws]
-        at = numbers[known]
-        for place, share in enumerate((1.0 - plans.chance[at], plans.chance[at])):
-            is_lot = (plans.starts[at, place] == records["arm"][known]) & (plans.starts[at, place] != 0)
-            there = known[is_lot]
-            drawn[there] = True
-            lot[there], chance[there] = plans.lots[at[is_lot], place], share[is_lot]
-        self.held.open(slots, drawn, lot, chance)
+        records = table.record[slots]
+        drawn = lots.has_lot(records) & (records["switches"] == 0) & draws
+        lot = np.where(drawn, lots.drawn(records), DECISION)
+        chance = np.where(drawn, lots.chance(records), 1.0)
+        self.held.open(slots, drawn, lot, chance, records["visit"])
 
     def end(self, slot: int, cookie: int) -> None:
         """Record that a flow has ended, before its last outcome comes. Call this while the slot still belongs
@@ -543,12 +534,13 @@ class LiveLearner:
         # visit.
         visit = np.where(visit > 0, visit, -1 - (born_s(rows) // 60).astype(np.int64))
         values = np.full(len(told), np.nan)
-        final = told[ended]
+        final, drew = told[ended], lots.drawn(told)
+        gains = self.learner.posteriors.gains(numbers[ended], np.maximum(self._place[drew[ended]], 0))
         values[ended] = self.prefixes.lines.take(
-            numbers[ended], final["acked_bytes"].astype(np.int64), value.raw_values(final)
+            numbers[ended], final["acked_bytes"].astype(np.int64), value.raw_values(final), gains
         )
         self.tally.take(
-            numbers, lots.drawn(told), visit, told["generation"].astype(np.int64), rows["time_s"], ended,
+            numbers, drew, visit, told["generation"].astype(np.int64), rows["time_s"], ended,
             values, value.information(told),
         )  # fmt: skip
         np.add.at(self._plans.recent, numbers[ended], 1.0)
@@ -612,40 +604,28 @@ class LiveLearner:
         plans.rate[numbers] = (plans.rate[numbers] + plans.recent[numbers]) / 2
         plans.recent[numbers] = 0.0
         coming = plans.rate[numbers] * (QUIET_S / PLAN_TURNS)
-        plan = self.learner.plan(numbers, coming, now_s)
-        weights = lots.trial_weights(plan.chances)
+        plan = self.learner.plan(numbers, coming, now_s, self.tally.trying())
+        weights = lots.trial_weights(plan.chances) * self.holds
         lot = np.stack([self.arms[plan.incumbents], self.arms[plan.trials]], axis=1)
+        if not self.holds:
+            lot[:] = DECISION
         starts = self._starting(numbers, lot, now_s)
-        starts[weights == 0, 1] = 0
-        anew = plans.written[numbers] & self._mean_others(numbers, lot, starts)
         generation = lots.generations(lot[:, 0], lot[:, 1], self._generation)
-        places = self.prefixes.place[numbers]
-        # A visit whose arm would belong to another lot from now on must not go on.
-        self._starts.put(_absent(places[anew]))
-        self._starts.put(lots.entries(places, starts, weights, generation, LIFETIME_S))
-        plans.lots[numbers], plans.starts[numbers] = lot, starts
+        self._starts.put(lots.entries(self.prefixes.place[numbers], starts, weights, generation, LIFETIME_S))
+        plans.lots[numbers] = lot
         plans.chance[numbers], plans.written[numbers] = weights / lots.WEIGHTS, True
 
     def _starting(self, numbers: Ints, lot: ArmIds, now_s: float) -> ArmIds:
-        """The arms on which the flows of these lots begin, shape (n, 2). The two arms of a prefix differ.
+        """The arms on which the flows of these lots begin, shape (n, 2). The two arms of a prefix may be the
+        same.
 
-        Flows of the decision's lot begin on the arm that the chooser wants, or else on the default arm. If
-        this is the other lot's arm, they begin on a third arm, and the decision moves them at its first step.
+        Flows of the decision's lot begin on the arm that the chooser wants, or else on the default arm.
         """
         plans, parents = self._plans, self.prefixes.parent[numbers]
         at = np.where(parents < 0, numbers, parents)
         wanted = np.where(now_s < plans.start_until_s[at], plans.start[at], 0)
         own = np.where(wanted != 0, wanted, self._default_arm)
-        other = np.where(lot[:, 0] == DECISION, lot[:, 1], lot[:, 0])
-        own = np.where(own == other, self._other[other], own)
         return np.where(lot == DECISION, own[:, None], lot)
-
-    def _mean_others(self, numbers: Ints, lot: ArmIds, starts: ArmIds) -> Bools:
-        """True where an arm of the new entry stood for another lot in the old one, shape (n,)."""
-        old_lots, old_starts = self._plans.lots[numbers], self._plans.starts[numbers]
-        same = (starts[:, :, None] == old_starts[:, None, :]) & (starts[:, :, None] != 0)
-        found: Bools = (same & (lot[:, :, None] != old_lots[:, None, :])).any(axis=(1, 2))
-        return found
 
     def _take_out(self, numbers: Ints) -> Places:
         """Mark the entries of these prefixes and hosts as removed. Returns the places that had an entry of
@@ -653,7 +633,6 @@ class LiveLearner:
         """
         numbers = numbers[self._plans.written[numbers]]
         self._plans.written[numbers] = False
-        self._plans.starts[numbers] = 0
         return self.prefixes.place[numbers]
 
 

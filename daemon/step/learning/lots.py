@@ -7,10 +7,10 @@ lots. The incumbent is the arm that seems best, and the trial is an arm to test,
 two may also be the decision's own choice.
 
 An entry has a weight for each lot and a number, the generation, which encodes both lots. The trial has less
-than half of the weight. The module reports the generation and the drawn weight with each flow's outcome. So
-the lot of a visit can be read from an outcome alone, even by a daemon that started later.
-
-Flows of an entry's two lots begin on different arms. So the first arm of a flow shows its lot, too.
+than half of the weight. The module reports the generation and the drawn weight with each record and each
+outcome of a flow. So the lot can be read from one of these alone, even by a daemon that started later. The
+flows of both lots may begin on the same arm. Then the decision may move its own flows later, and the trial's
+flows stay.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ltp_switcher.arrays import ArmIds, Floats, Ints
-from ltp_switcher.daemon.datapath import OutcomeArray
-from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, START_DTYPE, ControlLaw
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints
+from ltp_switcher.daemon.datapath import OutcomeArray, RecordArray
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, START_DTYPE, ControlLaw, StartCause
 from ltp_switcher.daemon.steer import LEARNED
 from ltp_switcher.daemon.step.learning.places import Places
 
@@ -36,6 +36,8 @@ FIRST_WINDOW_PKTS: Final = 10
 """Window of a learned arm until the daemon sends the first one, in packets. It is the kernel's own window for
 a new flow (RFC 6928).
 """
+RECORDS: Final = 6
+"""The first version of the module's records that tell the lot of a flow."""
 _BITS: Final = ARMS_MAX.bit_length()
 _MASK: Final = (1 << _BITS) - 1
 _NUMBERS: Final = 1 << (32 - 2 * _BITS)
@@ -61,22 +63,29 @@ def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
     return (generation & _MASK).astype(np.uint8)
 
 
-def drawn(outcomes: OutcomeArray) -> ArmIds:
-    """The arms that the flows' visits drew, from the flows' outcomes, shape (n,); `DECISION` for the
-    decision's own choice, and for flows whose visit drew no lot.
+def has_lot(records: RecordArray) -> Bools:
+    """True for flows that began on the arm of a lot, by their records, shape (n,)."""
+    table = records["start_cause"] == StartCause.TABLE
+    found: Bools = table & (records["visit"] > 0) & (records["generation"] > 0)
+    return found
+
+
+def drawn(told: RecordArray | OutcomeArray) -> ArmIds:
+    """The arms that the flows' visits drew, from the flows' records or outcomes, shape (n,); `DECISION` for
+    the decision's own choice, and for flows whose visit drew no lot.
     """
-    generation = np.where(outcomes["visit"] > 0, outcomes["generation"], 0)
+    generation = np.where(told["visit"] > 0, told["generation"], 0)
     trials = (generation >> _BITS & _MASK).astype(np.uint8)
-    is_trial = 2 * outcomes["weight"].astype(np.int64) < outcomes["weights"]
+    is_trial = 2 * told["weight"].astype(np.int64) < told["weights"]
     return np.where(is_trial, trials, incumbents(generation))
 
 
-def chance(outcomes: OutcomeArray) -> Floats:
-    """The probabilities with which the flows' visits drew their lots, shape (n,). Where no lot was drawn, it
-    is 1.
+def chance(told: RecordArray | OutcomeArray) -> Floats:
+    """The probabilities with which the flows' visits drew their lots, from the flows' records or outcomes,
+    shape (n,). Where no lot was drawn, it is 1.
     """
-    weights = outcomes["weights"].astype(np.float64)
-    made: Floats = np.divide(outcomes["weight"], weights, out=np.ones(len(outcomes)), where=weights > 0)
+    weights = told["weights"].astype(np.float64)
+    made: Floats = np.divide(told["weight"], weights, out=np.ones(len(told)), where=weights > 0)
     return made
 
 

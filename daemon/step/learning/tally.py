@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints
 from ltp_switcher.daemon.choose.visits.learner import Visits
+from ltp_switcher.daemon.step.learning.lots import incumbents
 from ltp_switcher.errors import ArtifactError
 from ltp_switcher.slots import SlotArrays, column
 
@@ -109,6 +110,14 @@ class Tally(SlotArrays):
             self.flows[at], self.ended_s[at],
         )  # fmt: skip
         return visits, keys["generation"].copy()
+
+    def trying(self) -> Ints:
+        """The numbers of the prefixes with open visits that drew another arm than the incumbent of their
+        entry.
+        """
+        keys = self.key[np.flatnonzero(self.is_open)]
+        found: Ints = np.unique(keys["prefix"][keys["lot"] != incumbents(keys["generation"])])
+        return found
 
     def forget(self, prefixes: Ints) -> None:
         """Remove the open visits to the prefixes with these numbers."""

@@ -89,7 +89,8 @@ def test_the_worst_trials_leave_both_ledgers_within_their_bounds(seed: int, size
     assert (purse.spent <= 0.03 * purse.flows + excess + 1e-9).all()
 
 
-def test_what_is_set_aside_buys_no_further_trial_until_a_visit_has_passed() -> None:
+def test_what_is_set_aside_buys_no_further_trial_until_its_visits_have_ended() -> None:
+    """A plan lasts for 10 s, and the last flow that drew by it reports within 12 s."""
     purse = Purse()
     purse.grow(3)
     purse.earn(np.arange(3), np.full(3, 100.0))
@@ -98,9 +99,12 @@ def test_what_is_set_aside_buys_no_further_trial_until_a_visit_has_passed() -> N
     assert purse.chances(first, worth, flows, 0.0)[0] > 0
     assert purse.chances(second, worth, flows, 0.0)[0] > 0
     # The server has 3 flows' rewards, all for the first two prefixes, which may go on.
-    assert purse.chances(third, worth, flows, 30.0)[0] == 0
-    assert purse.chances(first, worth, flows, 30.0)[0] > 0
-    assert purse.chances(third, worth, flows, 95.0)[0] > 0
+    assert purse.chances(third, worth, flows, 10.0)[0] == 0
+    assert purse.chances(first, worth, flows, 10.0)[0] > 0
+    assert purse.chances(third, worth, flows, 21.0)[0] == 0
+    # A visit that tries the second prefix's arm lasts on.
+    assert purse.chances(third, worth, flows, 60.0, np.array([0, 1]))[0] == 0
+    assert purse.chances(third, worth, flows, 60.0, second)[0] > 0
 
 
 def test_money_goes_where_it_promises_most() -> None:

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from support.fake_kernel import Kernel
 from support.records import NETNS, flow, record
-from support.told import Module, row
+from support.told import Module, lot, row
 
 from ltp_switcher.daemon.choose.choice import Cause
 from ltp_switcher.daemon.choose.chooser import Draw
@@ -57,15 +58,13 @@ def made(mode: str = "active", chosen: int = CHOSEN) -> tuple[Engine, Kernel, He
     """Two flows to a prefix whose trial is VEGAS: the first one drew it, the second did not."""
     fields = {"flags": STEERED, "samples": 1}
     kernel = Kernel(
-        flow(1, "192.0.2.7", arm=VEGAS, want_arm=VEGAS, **fields),
-        flow(2, "192.0.2.8", arm=BBR, want_arm=BBR, **fields),
+        flow(1, "192.0.2.7", arm=VEGAS, want_arm=VEGAS, **fields, **lot(0, VEGAS, is_trial=True)),
+        flow(2, "192.0.2.8", arm=BBR, want_arm=BBR, **fields, **lot(0, VEGAS, is_trial=False)),
     )
     chooser = Hearing([chosen], dwells=(1_000_000,))
     teams = Listing(MptsSection(enabled=False), [chosen], 1, chooser.set_pool, names=NAMES, zeta=5, kappa=2)
     live = LiveLearner([BBR, VEGAS], CUBIC, StartingArms(Module({}, BBR), 600), 600)
     live.take(row(1e9, visit=1), FlowTable(), lambda prefixes: np.ones(len(prefixes), np.bool_), 1e9)
-    live._plans.lots[0], live._plans.starts[0] = (0, VEGAS), (BBR, VEGAS)
-    live._plans.written[0], live._plans.chance[0] = True, 0.1
     learned = LearnedArms(0.010, lambda _: None)  # type: ignore[arg-type,return-value]
     engine = Engine(
         kernel, kernel, FlowTable(home_netns=NETNS), chooser, teams, DecisionLog(NAMES, 1000.0, mode),
@@ -130,3 +129,20 @@ def test_the_record_of_a_flow_names_no_lot_where_it_was_switched_before() -> Non
     kernel.steps = [changed]
     engine.step()
     assert [batch["cookie"].tolist() for batch in kernel.sent] == [[3]]
+
+
+def test_an_older_module_is_named_once_and_its_flows_are_the_decision_s(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine, kernel, _, _ = made()
+    assert engine.visits is not None
+    kernel.record_version = 5
+    engine._plan()
+    engine._plan()
+    assert not engine.visits.holds
+    (told,) = caplog.messages
+    assert "version 5" in told
+    assert "version 6" in told
+    kernel.record_version = 6
+    engine._plan()
+    assert engine.visits.holds

@@ -20,7 +20,7 @@ from ltp_switcher.daemon.step.learning.hosts import Watched
 from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.errors import ArtifactError
 
-from .test_live import BBR, CUBIC, GAINS, VEGAS, A, free, made, none, rows_of, run
+from .test_live import BBR, GAINS, VEGAS, A, free, made, none, rows_of, run
 
 FIRST, SECOND, LONG = "192.0.2.7/32", "192.0.2.8/32", "2001:db8:7::9/128"
 
@@ -169,20 +169,14 @@ def test_a_host_without_its_prefix_is_damage(enough: int) -> None:
         made(module).restore({**saved, "prefix_seen_s": seen_s})
 
 
-def test_a_flow_to_a_host_draws_by_the_host_s_entry(enough: int) -> None:
+def test_a_flow_to_a_host_has_the_host_s_place(enough: int) -> None:
     module = Module({FIRST: GAINS, SECOND: GAINS}, BBR)
     live, table = made(module), FlowTable(home_netns=NETNS)
     run(live, module, 2 * enough)
-    (prefix, first) = (live.prefixes.find(text) for text in (A, FIRST))
-    live._plans.lots[[prefix, first]] = [[0, CUBIC], [VEGAS, 0]]
-    live._plans.starts[[prefix, first]] = [[BBR, CUBIC], [VEGAS, BBR]]
-    live._plans.written[[prefix, first]] = True
     slots = [
         table.add(flow(cookie, address, arm=VEGAS), 0)
         for cookie, address in ((1, "192.0.2.7"), (2, "192.0.2.99"))
     ]
-    live.open(np.array(slots), table)
-    assert [lot and lot.arm for lot in map(live.lot, slots)] == [VEGAS, None]
     assert [live.place_of(table, slot) for slot in slots] == [FIRST, A]
 
 

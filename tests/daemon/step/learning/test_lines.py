@@ -51,6 +51,16 @@ def test_the_first_flow_of_a_line_is_worth_nothing_and_the_second_is_compared_wi
     assert made.take(at(2, 1), np.array([5_000]), np.array([8.5])) == pytest.approx([1.5])
 
 
+def test_a_line_does_not_follow_the_arms_whose_gains_are_known() -> None:
+    """After 300 flows on an arm that earns more, the same flow without it still has the value 0."""
+    made, rng = lines(), np.random.default_rng(3)
+    for gain, flows in ((0.0, 100), (1.5, 300)):
+        noise = rng.normal(0.0, 0.2, flows)
+        told = made.take(at(0, flows), np.full(flows, 5_000), 7.0 + gain + noise, np.full(flows, gain))
+        assert told[50:].mean() == pytest.approx(gain, abs=0.08)
+    assert made.expected(at(0, 1), np.array([5_000])) == pytest.approx([7.0], abs=0.1)
+
+
 def test_values_that_say_nothing_leave_the_line_as_it_is() -> None:
     made = lines()
     assert np.isnan(made.take(at(0, 2), np.array([5_000, 6_000]), np.array([-math.inf, math.nan]))).all()

@@ -122,3 +122,28 @@ def test_damaged_visits_are_refused(name: str, value: np.ndarray) -> None:
         Tally().restore({**tally.state(), name: value}, 3)
     with pytest.raises(ArtifactError, match="no prefix"):
         Tally().restore(tally.state(), 2)
+
+
+def test_the_prefixes_that_try_another_arm_are_those_whose_open_visits_drew_it() -> None:
+    """A generation has the incumbent in its lowest five bits."""
+    tally, one = Tally(), np.ones(4)
+    prefixes, lots = np.array([4, 5, 6, 6]), np.array([2, 3, 0, 7], np.uint8)
+    generations = np.array([2, 2, 0, 1 << 10 | 7], np.uint32) | np.uint32(9 << 5)
+    told_s = np.array([0.0, 5.0, 5.0, 0.0])
+    tally.take(prefixes, lots, np.arange(1, 5), generations, told_s, one > 0, 0 * one, one)
+    assert tally.trying().tolist() == [5]
+    tally.take(
+        prefixes[:1],
+        np.array([9], np.uint8),
+        np.array([7]),
+        generations[:1],
+        told_s[:1] + 8,
+        one[:1] < 0,
+        one[:1],
+        one[:1],
+    )
+    assert tally.trying().tolist() == [4, 5]
+    tally.ended(18.0)
+    assert tally.trying().tolist() == [4]
+    tally.ended(30.0)
+    assert tally.trying().tolist() == []
