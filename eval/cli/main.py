@@ -372,7 +372,7 @@ def _add_traffic_compare(add: Commands) -> None:
         "--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...", help="only these seeds; default: all"
     )
     made.add_argument(
-        "--after-visits", type=whole(1, 10_000), default=0, metavar="N",
+        "--after-visits", type=whole(0, 10_000), default=0, metavar="N",
         help="leave out N visits at the beginning of each of our runs; default: 0",
     )  # fmt: skip
 
