@@ -59,6 +59,14 @@ ASIDE_S: Final = 22.0
 reports within 12 s, so after this time the learner has heard of each visit that drew the trial. The amount
 stays set aside for longer where such a visit, a group of flows on one arm, has not ended.
 """
+HOLD: Final = 4.0
+"""Factor by which a waiting trial has to promise more than a running one, to take its money. Money that moves
+lies idle until the visits of the earlier trial have ended.
+"""
+BID_S: Final = 15.0
+"""Time in seconds for which a prefix without money waits for it in its place. The prefix asks anew with its
+next plan, ten seconds later.
+"""
 WORTH: Final = 0.03
 """Least worth for its cost with which a trial of another arm may be drawn. A trial teaches for many later
 flows, but not for ever.
@@ -85,6 +93,10 @@ class Purse:
         """Cost of each prefix's trials so far, less their gains, shape (n,)."""
         self._aside = np.zeros(0)
         self._aside_s = np.zeros(0)
+        self._bids = np.zeros(0)
+        """What the trials of each prefix promise, by its last plan, shape (n,); 0 without a trial."""
+        self._bid_s = np.zeros(0)
+        self._needed = np.zeros(0)
         self._forgotten = np.zeros(2)
         """Flows of the prefixes that were forgotten, and the cost of their trials."""
 
@@ -96,6 +108,9 @@ class Purse:
         self.spent = np.concatenate([self.spent, np.zeros(more)])
         self._aside = np.concatenate([self._aside, np.zeros(more)])
         self._aside_s = np.concatenate([self._aside_s, np.zeros(more)])
+        self._bids = np.concatenate([self._bids, np.zeros(more)])
+        self._bid_s = np.concatenate([self._bid_s, np.zeros(more)])
+        self._needed = np.concatenate([self._needed, np.zeros(more)])
 
     @property
     def balance(self) -> float:
@@ -131,7 +146,7 @@ class Purse:
     def forget(self, prefixes: Ints) -> None:
         """Start the purses of these prefixes anew. The server's purse keeps their earnings and costs."""
         self._forgotten += self.flows[prefixes].sum(), self.spent[prefixes].sum()
-        for part in (self.flows, self.visits, self.spent, self._aside):
+        for part in (self.flows, self.visits, self.spent, self._aside, self._bids):
             part[prefixes] = 0.0
 
     def state(self) -> dict[str, np.ndarray]:
@@ -154,6 +169,7 @@ class Purse:
             raise ArtifactError("the ledger holds numbers below 0")
         self.flows, self.visits, self.spent, self._forgotten = flows, visits, spent, forgotten
         self._aside, self._aside_s = np.zeros(size), np.zeros(size)
+        self._bids, self._bid_s, self._needed = np.zeros(size), np.zeros(size), np.zeros(size)
 
     def earn(self, prefixes: Ints, flows: Floats) -> None:
         """Take in the flows of visits that have ended, with and without trials. The arrays have the shape
@@ -175,8 +191,10 @@ class Purse:
     ) -> Floats:
         """The chance that a visit to each of these prefixes is a trial, shape (m,).
 
-        Money goes first to the trials with the largest product of worth and `flows`. A chance of 0 means that
-        there is no money for the prefix, or that its trial is not worth its cost.
+        Money goes first to the trials with the largest product of worth and `flows`, whichever prefix is
+        planned first. So a prefix gets nothing while trials of others promise more and wait. It gives its
+        money back where they promise `HOLD` times as much. A chance of 0 means that there is no money for the
+        prefix, or that its trial is not worth its cost.
 
         Args:
             prefixes: numbers of the prefixes, each once, shape (m,).
@@ -195,10 +213,16 @@ class Purse:
         # Before the first visit nobody knows how large a trial would be.
         ahead = np.where(self.flows[prefixes] > 0, AHEAD * needed, 0.0)
         own = np.maximum(self.balances(prefixes), ahead - self.spent[prefixes])
-        may = np.flatnonzero((worths >= WORTH) & (needed <= own))
-        may = may[np.argsort(-(worths * flows)[may], kind="stable")]
-        held = np.maximum(self.balance, ahead[may] - self._out)
-        paid = may[np.cumsum((needed - before)[may]) <= held]
+        asks = (worths >= WORTH) & (needed <= own)
+        self._bids[prefixes] = np.where(asks, worths * flows, 0.0)
+        self._bid_s[prefixes], self._needed[prefixes] = now_s, needed
+        # Plans of other prefixes are made in other seconds. Their bids keep their places.
+        bidders = np.flatnonzero((self._bids > 0) & (now_s - self._bid_s < BID_S))
+        bids = np.where(self._aside[bidders] > 0, HOLD, 1.0) * self._bids[bidders]
+        bidders = bidders[np.argsort(-bids, kind="stable")]
+        held = max(self.balance, AHEAD * self._needed[bidders].max(initial=0.0) - self._out)
+        lacking = np.maximum(self._needed - self._aside, 0.0)[bidders]
+        paid = np.flatnonzero(asks & np.isin(prefixes, bidders[np.cumsum(lacking) <= held]))
         self._aside[prefixes[paid]] = needed[paid]
         self._aside_s[prefixes[paid]] = now_s
         chances = np.zeros(len(prefixes))

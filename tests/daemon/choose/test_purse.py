@@ -118,6 +118,27 @@ def test_money_goes_where_it_promises_most() -> None:
     assert chances[1] > 0
 
 
+def test_money_waits_for_the_trial_that_promises_most_whichever_is_planned_first() -> None:
+    """The plans of three prefixes are made in turns. There is money for one trial at a time."""
+    purse, flows = Purse(), np.ones(1)
+    purse.grow(3)
+    purse.earn(np.arange(3), np.full(3, 50.0))
+    purse.settle(np.zeros(1, np.int64), flows, -flows)
+    worths = {0: 0.1, 1: 0.3, 2: 0.5}
+
+    def tries(prefix: int, now_s: float) -> bool:
+        return bool(purse.chances(np.array([prefix]), np.array([worths[prefix]]), flows, now_s)[0] > 0)
+
+    assert tries(0, 0.0)
+    # A running trial goes on unless another one promises four times as much.
+    assert [tries(1, 1.0), tries(0, 10.0), tries(1, 11.0), tries(0, 20.0)] == [False, True, False, True]
+    assert [tries(2, 25.0), tries(0, 30.0), tries(2, 35.0), tries(1, 36.0)] == [False] * 4
+    # The visits of the first prefix have ended. The second one is planned first, and the third one gets it.
+    assert [tries(1, 43.0), tries(2, 45.0), tries(1, 46.0)] == [False, True, False]
+    # A bid that is not renewed counts no more, and the money comes back.
+    assert [tries(1, 66.0), tries(1, 68.0)] == [False, True]
+
+
 def test_a_trial_that_gains_pays_for_the_next() -> None:
     purse, none = Purse(), np.zeros(1, np.int64)
     purse.grow(1)
