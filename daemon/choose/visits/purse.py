@@ -94,7 +94,7 @@ class Purse:
         self._aside = np.zeros(0)
         self._aside_s = np.zeros(0)
         self._bids = np.zeros(0)
-        """What the trials of each prefix promise, by its last plan, shape (n,); 0 without a trial."""
+        """Worth of each prefix's trial times its flows, by the last plan, shape (n,); 0 without a trial."""
         self._bid_s = np.zeros(0)
         self._needed = np.zeros(0)
         self._forgotten = np.zeros(2)
