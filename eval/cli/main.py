@@ -30,6 +30,7 @@ from ltp_switcher.eval.cli import (
     suite,
     traffic,
     traffic_compare,
+    traffic_replay,
 )
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
 from ltp_switcher.eval.report import demo, engine_agreement
@@ -336,6 +337,7 @@ def _add_traffic(add: Commands) -> None:
     _out_option(made, "out/traffic")
     _cache_option(made)
     _add_traffic_compare(add)
+    _add_traffic_replay(add)
 
 
 def _add_traffic_compare(add: Commands) -> None:
@@ -375,6 +377,25 @@ def _add_traffic_compare(add: Commands) -> None:
         "--after-visits", type=whole(0, 10_000), default=0, metavar="N",
         help="leave out N visits at the beginning of each of our runs; default: 0",
     )  # fmt: skip
+
+
+def _add_traffic_replay(add: Commands) -> None:
+    made = _command(
+        add, "traffic-replay", traffic_replay.replay,
+        "replay the learner from flow to flow, in true time, on folders that `traffic` has written",
+    )  # fmt: skip
+    made.add_argument(
+        "folders", nargs="+", type=Path, metavar="DIR",
+        help=f"results of `traffic` with {traffic.DECISION} and arms alone; several count as one",
+    )  # fmt: skip
+    made.add_argument("--paths", type=_listed, default=[], metavar="A,B,...", help="default: all")
+    made.add_argument("--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...", help="default: all")
+    made.add_argument(
+        "--visits", type=whole(10, 10_000), default=400, metavar="N", help="visits to each path; default: 400"
+    )
+    made.add_argument(
+        "--replays", type=whole(2, 1000), default=8, metavar="N", help="number of replays; default: 8"
+    )
 
 
 def _add_claims(add: Commands) -> None:
