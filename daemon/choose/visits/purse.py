@@ -16,7 +16,8 @@ may overdraw by the worst case of two such trials. Without that, a server with f
 hundred visits, however bad its usual policy is. The bounds are:
 
 - spent on a prefix <= max(3 % of the reward of its flows, the reward of two mean visits);
-- spent on all <= max(1 % of the reward of all flows, the reward of two mean visits).
+- spent on all <= max(1 % of the reward of all flows, the reward of two mean visits to the prefix that asks
+  for most).
 
 With visits of one size, the shares alone count from the 67th visit to the prefix on, and from the 200th visit
 in all. A visit that is larger than the mean may exceed the bounds once, by the rest of its flows. After that

@@ -6,8 +6,8 @@ ends in its start reaches a fraction of the path's rate. Flows of one size class
 each class of a prefix has a line, and a flow's value counts relative to this line. About a third less of the
 variance is left than about the mean of the class (docs/lab-notes/traffic.md).
 
-A line leaves out the gains of the arms that the flows drew. Otherwise it would follow the arms,
-and a prefix that moves to a better arm would seem to have a path that becomes worse.
+A line leaves out the gains of the arms that the flows drew. Otherwise it would follow the arms, and a prefix
+that moves to a better arm would seem to have a path that becomes worse.
 """
 
 from __future__ import annotations
