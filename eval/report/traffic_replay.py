@@ -47,7 +47,7 @@ class Visit:
     ends_s: Floats
     """Times at which the flows ended, from the visit's begin on, shape (n,)."""
     rows: OutcomeRows
-    """Their outcomes, shape (n,)."""
+    """The outcomes of the flows, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
