@@ -50,6 +50,7 @@ def running(daemon: service.Daemon) -> Iterator[service.Daemon]:
     thread.start()
     try:
         while not daemon.engine.statistics.steps:
+            assert thread.is_alive(), "the daemon's loop has ended"
             time.sleep(0.001)
         yield daemon
     finally:

@@ -64,6 +64,8 @@ def test_a_change_over_rest_reaches_the_module_the_rule_and_the_learner(
     chooser, learner = daemon.engine.chooser, daemon.engine.visits
     assert learner is not None
     losing_start(chooser)
+    # The flow is to no prefix, so the daemon cannot write the arm on which the next ones begin.
+    assert chooser.starts() == {"": CUBIC}
     learner.take(row(1e9, visit=1), FlowTable(), lambda prefixes: np.ones(len(prefixes), np.bool_), 1e9)
     assert (gentle(chooser, 10.0), begins(learner)) == (CUBIC, CUBIC)
     with running(daemon):
