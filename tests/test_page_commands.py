@@ -61,6 +61,7 @@ PARSED: Final[Mapping[str, tuple[str, ...]]] = {
     "ltp-eval": (
         "agree", "claims-page", "completion", "gain-coverage", "gain-rollout", "mahimahi", "traces",
         "traffic-compare",
+        "traffic-replay",
     ),
     "ltp-switcher": (
         "bundle", "completion", "dashboard", "doctor", "evaluate", "give-back", "network", "outcomes",
