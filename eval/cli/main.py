@@ -367,16 +367,21 @@ def _add_traffic_compare(add: Commands) -> None:
         "--arms", type=_listed, default=[], metavar="A,B,...",
         help="arms among which the oracle chooses; default: all that ran alone",
     )  # fmt: skip
+    _narrowing_options(made)
+    made.add_argument(
+        "--after-visits", type=whole(0, 10_000), default=0, metavar="N",
+        help="leave out N visits at the beginning of each of our runs; default: 0",
+    )  # fmt: skip
+
+
+def _narrowing_options(made: argparse.ArgumentParser) -> None:
+    """Add the options that leave out some flows of the folders."""
     made.add_argument(
         "--paths", type=_listed, default=[], metavar="A,B,...", help="only these paths; default: all"
     )
     made.add_argument(
         "--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...", help="only these seeds; default: all"
     )
-    made.add_argument(
-        "--after-visits", type=whole(0, 10_000), default=0, metavar="N",
-        help="leave out N visits at the beginning of each of our runs; default: 0",
-    )  # fmt: skip
 
 
 def _add_traffic_replay(add: Commands) -> None:
@@ -388,8 +393,7 @@ def _add_traffic_replay(add: Commands) -> None:
         "folders", nargs="+", type=Path, metavar="DIR",
         help=f"results of `traffic` with {traffic.DECISION} and arms alone; several count as one",
     )  # fmt: skip
-    made.add_argument("--paths", type=_listed, default=[], metavar="A,B,...", help="default: all")
-    made.add_argument("--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...", help="default: all")
+    _narrowing_options(made)
     made.add_argument(
         "--visits", type=whole(10, 10_000), default=400, metavar="N", help="visits to each path; default: 400"
     )

@@ -18,9 +18,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ltp_switcher.arrays import Bools
+from ltp_switcher.arrays import Bools, Ints
 from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.gain import value
+from ltp_switcher.daemon.gain.outcomes import timed_visits
 from ltp_switcher.errors import ArtifactError, ArtifactMissingError
 
 FILE: Final = "flows.csv"
@@ -110,6 +111,14 @@ def of_class(flows: FlowTable, name: str) -> Bools:
     numbers = np.searchsorted(value.SIZE_BOUNDS_BYTES, flows["asked_bytes"], side="right")
     chosen: Bools = numbers == value.SIZE_NAMES.index(name)
     return chosen
+
+
+def visit_numbers(run: FlowTable) -> Ints:
+    """The number of each flow's visit, shape (n,), from 1 on, for the flows of one run to one path.
+
+    A visit is a group of flows to a path that began near each other.
+    """
+    return timed_visits(np.zeros(len(run), np.int64), run["at_s"], run["at_s"] + run["took_s"])
 
 
 def retransmit_share(flows: FlowTable) -> float:

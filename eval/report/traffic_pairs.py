@@ -16,8 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Ints
-from ltp_switcher.daemon.gain.outcomes import timed_visits
+from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.gain.value import CLIP
 from ltp_switcher.errors import ConfigError, RefusedError
 from ltp_switcher.eval.report.traffic_flows import (
@@ -30,6 +29,7 @@ from ltp_switcher.eval.report.traffic_flows import (
     of_class,
     related,
     retransmit_share,
+    visit_numbers,
 )
 from ltp_switcher.eval.suite.score import Mean, geometric_mean
 
@@ -240,7 +240,7 @@ def compare(ours: Side, theirs: Side, chosen: Sequence[int], after_visits: int =
         RefusedError: there is no flow, or the sides did not meet the same flows.
     """
     check_same(ours, theirs)
-    later = {key: _visits(run) > after_visits for key, run in ours.runs.items()}
+    later = {key: visit_numbers(run) > after_visits for key, run in ours.runs.items()}
     later = {key: counts for key, counts in later.items() if counts.any()}
     if not later:
         raise RefusedError("no flow is left to compare; name more paths or seeds, or fewer visits")
@@ -260,11 +260,6 @@ def compare(ours: Side, theirs: Side, chosen: Sequence[int], after_visits: int =
         {size: _mean([pair.sizes[size].time for pair in paths.values()]) for size in CLASSES},
         _mean_points([100 * (pair.sent_again[0] - pair.sent_again[1]) for pair in paths.values()]),
     )
-
-
-def _visits(run: FlowTable) -> Ints:
-    """The number of each flow's visit, shape (n,), from 1 on. The flows are in order of their arrival."""
-    return timed_visits(np.zeros(len(run), np.int64), run["at_s"], run["at_s"] + run["took_s"])
 
 
 def _path_pair(path: str, ours: Side, theirs: Side) -> PathPair:

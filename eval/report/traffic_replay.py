@@ -23,18 +23,17 @@ from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.daemon.choose.visits.replay import WINDOWS
 from ltp_switcher.daemon.datapath.protocol import OUTCOME_DTYPE, START_DTYPE, ArmId, StartCause
 from ltp_switcher.daemon.gain import value
-from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE, OutcomeRows, timed_visits
+from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE, OutcomeRows
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.learning import lots
 from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.errors import RefusedError
-from ltp_switcher.eval.report.traffic_flows import FlowSet
+from ltp_switcher.eval.report.traffic_flows import FlowSet, visit_numbers
+from ltp_switcher.eval.report.traffic_results import LEAST_VISITS
 
 PAUSE_S: Final = 5.0
 """Mean pause in seconds between two visits (groups of flows) to a path, beyond the second that ends one."""
-LEAST_VISITS: Final = 5
-"""Least number of measured visits (groups of flows) of each lot on a path. Other paths are left out."""
 _BEGIN_S: Final = 1_800_000_000.0
 _START_S: Final = 600.0
 _DEFAULT: Final = int(ArmId.CUBIC)
@@ -110,7 +109,7 @@ def measured(flows: FlowSet, decision: str) -> list[Measured]:
         for scheme, seed in np.unique(table[["scheme", "seed"]]).tolist():
             run = table[(table["scheme"] == scheme) & (table["seed"] == seed)]
             run = run[np.argsort(run["at_s"], kind="stable")]
-            numbers = timed_visits(np.zeros(len(run), np.int64), run["at_s"], run["at_s"] + run["took_s"])
+            numbers = visit_numbers(run)
             visits[lot_of[scheme]] += [_visit(run[numbers == visit]) for visit in np.unique(numbers).tolist()]
         if len(visits) > 1 and min(map(len, visits.values())) >= LEAST_VISITS and lots.DECISION in visits:
             found.append(Measured(path, visits, _gains(visits)))
