@@ -128,6 +128,8 @@ class _Signs(NamedTuple):
     """Losses take more than half of the arm's reward."""
     stuck: Bools
     """The careful arm keeps a queue of its own."""
+    freed: Bools
+    """The probing arm earns no more than an arm that was barred beside it. A choice is due at once."""
 
     @property
     def any(self) -> Bools:
@@ -433,7 +435,7 @@ class RuleChooser(Chooser, SlotArrays):
         same = (self._state[slots] == State.PROBES) & (looks.floor_us[slots] < EMPTY * self._was_us[slots])
         if same.any():
             self._return(slots[same])
-        ready = (role == PROBING) & ~signs.starves & ~same & self._ready(slots, now_ns)
+        ready = (role == PROBING) & ~signs.starves & ~same & (self._ready(slots, now_ns) | signs.freed)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
@@ -473,7 +475,7 @@ class RuleChooser(Chooser, SlotArrays):
         early = steady & ~settled & ~draining
         changed = self._case("drain", (judged & ((shorter & ~moves) | rose)) | (early & shorter))
         asked &= ~changed
-        starves = fell = alone = losing = np.zeros(slots.shape, np.bool_)
+        starves = fell = alone = losing = freed = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
             # In a gentle start the probing arm does not run.
             shows = judged | (probing & (self._code[slots] != why.GENTLE))
@@ -481,11 +483,12 @@ class RuleChooser(Chooser, SlotArrays):
             queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
             whole, floor_us = looks.whole[slots], looks.floor_us[slots]
             found = self._surprise.look(slots, role, earned, whole, floor_us, now_ns, queued_arm)
-            starves, fell, alone, losing = (surprised & ~changed & ~asked for surprised in found)
+            starves, fell, alone, losing, freed = (surprised & ~changed & ~asked for surprised in found)
+            freed &= self._state[slots] == State.COMPARES
         stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)
         stuck &= looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S
         stuck &= ~(changed | asked | starves | fell | alone | losing)
-        return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck)
+        return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck, freed)
 
     def _go_by(self, signs: _Signs, slots: Slots, role: Ints, least_us: Floats, now_ns: Floats) -> None:
         """Bring the players with a sign into the state that it calls for. All arrays have shape (n,)."""

@@ -11,10 +11,11 @@ An arm that has never come near the level of another arm starves. The rule bars 
 the end of a probe the steady arm runs in its place, if the steady arm has not run on the path yet. An arm
 that has fallen from its own level may starve, too, or its link may have become slower. In this case all
 levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
-has not become slower, and the levels stay. The probing arm also runs if no other arm has a level yet, because
-then there is nothing to compare with. And it runs if an arm has lost more than half of its reward by losses,
-because another arm may lose less. Such a probe costs reward. So the time between probes doubles until a probe
-finds more reward than the arm before it had.
+has not become slower, and the levels stay. A bar has to be paid for, too. It ends where the link has become
+slower, and the running arm earns less than twice as much as the barred arm had. The probing arm also runs if
+no other arm has a level yet, because then there is nothing to compare with. And it runs if an arm has lost
+more than half of its reward by losses, because another arm may lose less. Such a probe costs reward. So the
+time between probes doubles until a probe finds more reward than the arm before it had.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
 inspection schemes", Biometrika 41, 1954). A sum of `ALARM` raises an alarm. So a steady path raises one false
@@ -76,6 +77,8 @@ class Found(NamedTuple):
     """True where no other arm has a level, and a probe is due."""
     losing: Bools
     """True where losses take more than half of the arm's reward, and a probe is due."""
+    freed: Bools
+    """True where the bar of another arm has ended early, because the running arm does not earn more."""
 
 
 class Surprise(SlotArrays):
@@ -177,6 +180,8 @@ class Surprise(SlotArrays):
         self._owed[at] = (self._owed[at] | fell) & waits
         # While no probe is due, the other arms' levels continue to count.
         other_path = (due | (fell & (role == PROBING))) & ~lost
+        freed = np.zeros(at.shape, np.bool_)
+        freed[other_path] = self._free(at[other_path], role[other_path], now_ns[other_path])
         self._other_path(at[other_path], role[other_path])
         self._sums[at[fell | starves]] = 0.0
         others = self._lived[at] & (self._count[at] >= LOOKS_LEAST)
@@ -191,8 +196,8 @@ class Surprise(SlotArrays):
         probes = due | alone | losing
         probed = at[probes]
         self._probe_ns[probed] = now_ns[probes] + self._wait_ns(probed, np.full(probed.shape, PROBING))
-        found = np.zeros((4, slots.size), np.bool_)
-        found[:, told] = starves, due, alone, losing
+        found = np.zeros((5, slots.size), np.bool_)
+        found[:, told] = starves, due, alone, losing, freed
         return Found(*found)
 
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
@@ -323,6 +328,21 @@ class Surprise(SlotArrays):
         self._level[at, role] = self._best[at, role] = np.nan_to_num(own)
         # The fall must not count as noise.
         self._noise2[at] = self._calm2[at]
+
+    def _free(self, at: Slots, role: Ints, now_ns: Floats) -> Bools:
+        """End the bars of other arms for which the running arm does not pay, and return where there were any,
+        shape (n,).
+
+        An arm is barred because another arm earned at least twice as much. Here the running arm has fallen to
+        less than twice the reward of the barred arm. So the link has become slower, and the bar was wrong.
+        """
+        unpaid = self._barred_ns[at] > now_ns[:, np.newaxis]
+        unpaid &= self._last[at, np.newaxis] < self._level[at] + HALF
+        unpaid[np.arange(at.size), role] = False
+        self._barred_ns[at] = np.where(unpaid, 0.0, self._barred_ns[at])
+        self._wait_s[at] = np.where(unpaid, WAIT_S[0], self._wait_s[at])
+        found: Bools = unpaid.any(axis=1)
+        return found
 
     def _wait_ns(self, slots: Slots, role: Ints) -> Floats:
         """The waiting times, shape (n,). Each call doubles the next one, up to the longest."""

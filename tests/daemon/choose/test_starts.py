@@ -181,9 +181,11 @@ def test_another_arms_losses_say_nothing_of_the_probing_arms_start(chooser: Rule
     assert flow(chooser, at_s=10.0)[0][1] == BBR
 
 
-@pytest.mark.parametrize(("lost", "then"), [(0.0, [BBR, LTP, BBR]), (0.15, [CUBIC, LTP])])
+@pytest.mark.parametrize(("lost", "then"), [(0.0, [BBR, LTP, BBR, LTP]), (0.15, [CUBIC, LTP])])
 def test_the_reward_of_a_gentle_start_is_not_the_probing_arms(lost: float, then: list[int]) -> None:
-    """The steady arm that earns a tenth starves beside BBR's level. Beside Cubic's start nothing is said."""
+    """The steady arm that earns a tenth starves beside BBR's level. It returns when BBR earns as little.
+    Beside Cubic's start nothing is said.
+    """
     chooser = RuleChooser([BBR, LTP, VEGAS], RuleSection(without=("no-queue",)))
     flow(chooser, total_lost=losing(lost))
     slow = run(

@@ -290,6 +290,44 @@ def test_a_fall_by_losses_alone_leaves_the_levels_of_the_path() -> None:
     assert surprise.instead(np.array([0]), 0) != other
 
 
+@pytest.mark.parametrize(
+    ("fallen", "freed"),
+    [(3.0, True), (4.5, True), (6.0, False)],
+    ids=["to less than the barred arm had", "to 1.6 times as much", "to seven times as much"],
+)
+def test_a_bar_ends_when_the_arm_that_replaced_the_barred_one_earns_no_more(
+    fallen: float, freed: bool
+) -> None:
+    """The careful arm starves beside the probing arm at 10. Then the link falls, and the probing arm too."""
+    before, now_ns, slot, careful = 10.0, 20 * 10**9, np.array([0]), np.array([2])
+    surprise, _ = _losing([*[(0, before, before)] * 8, *[(2, 4.0, 4.0)] * 3])
+    surprise.other_arm(slot)
+    surprise.bar(slot, careful, now_ns)
+    found = []
+    for look in range(8):
+        earned = np.array([fallen])
+        found.append(_look(surprise, 0, earned, earned, now_ns + look * LOOK_S * 1e9).freed.any())
+    assert any(found) == freed
+    assert surprise.barred(slot, careful, now_ns).any() != freed
+
+
+class FallsTwice(World):
+    """A path whose RTT once rises tenfold, so that the careful arm comes. Its link then falls to a half, and
+    this arm starves beside the probing arm's level. A second later the link falls to a tenth.
+    """
+
+    def __call__(self, t: float, arm: int) -> tuple[float, float]:
+        rtt_ms, _ = super().__call__(t, arm)
+        return 10.0 * rtt_ms if 1.6 < t < 1.9 else rtt_ms, 1.0 if t < 2.6 else 0.5 if t < 3.6 else 0.1
+
+
+def test_an_arm_that_starved_beside_a_faster_link_returns_when_the_next_arm_falls_too() -> None:
+    arms = run(duration_s=10.0, under=FallsTwice(), chooser=checking())
+    (_, first), (_, second), (bbr_s, third), (back_s, fourth) = times_s(arms[:, 0])[:4]
+    assert (first, second, third, fourth) == (BBR, VEGAS, BBR, VEGAS)
+    assert back_s - bbr_s < PROBE_S
+
+
 class Varying(World):
     """A path whose RTT once rises tenfold, so that the careful arm comes, which starves there.
 
