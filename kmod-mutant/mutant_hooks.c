@@ -50,7 +50,8 @@ static void mutant_path_grew(struct sock *sk, struct mutant_flow *f)
 	if (f->arm == MUTANT_ARM_ID_BBR)
 		mutant_bbr_set_floor(sk, mutant_path_floor_us(path));
 	else if (f->arm == MUTANT_ARM_ID_VEGAS)
-		mutant_vegas_set_floor(sk, mutant_arm_of(sk)->orig, mutant_path_floor_us(path));
+		mutant_vegas_set_floor(sk, mutant_arm_of(sk)->orig,
+				       mutant_path_exact_us(path, tcp_sk(sk)->total_retrans));
 }
 
 static void mutant_window_give_back(struct tcp_sock *tp, u32 pkts)
@@ -209,9 +210,13 @@ void mutant_heard(struct sock *sk, s64 rtt_us)
 static void mutant_hook_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
+	struct ack_sample exact = *sample;
 
+	/* A base RTT that is too low by a part of a millisecond is a queue to Vegas. */
+	if (mutant_rtt_coarse(sample->rtt_us, tcp_sk(sk)->total_retrans))
+		exact.rtt_us = -1;
 	if (orig->pkts_acked)
-		orig->pkts_acked(sk, sample);
+		orig->pkts_acked(sk, &exact);
 	mutant_acked(sk, sample->rtt_us);
 }
 

@@ -12,6 +12,7 @@ void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 i
 		.round_us = now_us,
 		.older_us = MUTANT_RTT_UNKNOWN,
 		.newer_us = MUTANT_RTT_UNKNOWN,
+		.exact_us = MUTANT_RTT_UNKNOWN,
 		.round_min_us = MUTANT_RTT_UNKNOWN,
 		.last_min_us = MUTANT_RTT_UNKNOWN,
 		.round_begin = delivered,
@@ -61,6 +62,8 @@ void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_a
 		path->half_us = ack->now_us;
 	}
 	mutant_path_judge_cut(path, ack->now_us);
+	if (path->exact_us < mutant_path_floor_us(path))
+		path->exact_us = MUTANT_RTT_UNKNOWN;
 
 	if (!path->held_back && us && us < ROUND_US_MAX) {
 		path->round[1] = path->round[0];

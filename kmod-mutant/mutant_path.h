@@ -41,6 +41,7 @@ struct mutant_path {
 	u64 round_us;			/* time when the round trip in progress began, µs */
 	u32 older_us;			/* least RTT of the older half, µs */
 	u32 newer_us;			/* least RTT of the newer half, µs */
+	u32 exact_us;			/* least RTT not in whole milliseconds, above the floor, µs */
 	u32 round_min_us;		/* least RTT of the round trip in progress, µs */
 	u32 last_min_us;		/* least RTT of the last round trip that had one, µs */
 	u32 round_end;			/* `delivered` at which the round trip ends, packets */
@@ -77,6 +78,26 @@ static __always_inline u32 mutant_path_floor_us(const struct mutant_path *path)
 }
 
 /*
+ * Whether an RTT may be in whole milliseconds, rounded down. An ACK of retransmitted packets alone
+ * has no send time, so the kernel takes its RTT from TCP's timestamps. An exact RTT is a whole
+ * number of milliseconds once in a thousand times.
+ */
+static __always_inline bool mutant_rtt_coarse(s64 rtt_us, u32 total_retrans)
+{
+	return unlikely((u32)rtt_us % 1000 == 0 && total_retrans);
+}
+
+/* The RTT floor, µs, not rounded down; MUTANT_RTT_UNKNOWN before the first. */
+static inline u32 mutant_path_exact_us(const struct mutant_path *path, u32 total_retrans)
+{
+	u32 floor_us = mutant_path_floor_us(path);
+
+	if (floor_us == MUTANT_RTT_UNKNOWN || !mutant_rtt_coarse(floor_us, total_retrans))
+		return floor_us;
+	return path->exact_us < floor_us + 999 ? path->exact_us : floor_us + 999;
+}
+
+/*
  * Take in an ACK; whether it ends a round trip, of which mutant_path_round_ends() has to hear. The
  * arguments are as in struct mutant_path_ack.
  */
@@ -85,6 +106,8 @@ static __always_inline bool mutant_path_heard(struct mutant_path *path, s64 rtt_
 {
 	if (likely(rtt_us >= 0) && (u32)rtt_us < path->round_min_us)
 		path->round_min_us = rtt_us;
+	if (unlikely((u32)rtt_us < path->exact_us) && rtt_us >= 0 && (u32)rtt_us % 1000)
+		path->exact_us = rtt_us;
 	path->held_back |= held_back;
 	return unlikely((s32)(delivered - path->round_end) >= 0);
 }

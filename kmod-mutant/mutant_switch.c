@@ -44,10 +44,10 @@ static u32 mutant_hand_over(struct sock *sk, struct mutant_flow *f, u8 id, u8 mo
 static bool mutant_enter(struct sock *sk, struct mutant_flow *f, u8 id, u8 mode, u32 window)
 {
 	const struct tcp_congestion_ops *orig = mutant_arms[id].orig;
-	u32 floor_us = mutant_path_floor_us(&f->measures->path);
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct mutant_slot *slot = f->past->slot[id];
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 floor_us = mutant_path_exact_us(&f->measures->path, tp->total_retrans);
 	u8 known_state = TCP_CA_Open;
 	bool paced;
 

@@ -202,8 +202,41 @@ static void test_handover(void)
 	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_DRAIN, 120, 20, false, &ssthresh) == bdp + 4);
 }
 
+static void test_coarse_rtts(void)
+{
+	/* 4.4 ms by the timestamps of a retransmitted packet is 4 ms. */
+	CHECK(mutant_rtt_coarse(4 * MS, 1));
+	CHECK(mutant_rtt_coarse(120 * MS, 1));
+	CHECK(!mutant_rtt_coarse(4400, 1));
+	/* Without a retransmission there is no such RTT. */
+	CHECK(!mutant_rtt_coarse(4 * MS, 0));
+	CHECK(!mutant_rtt_coarse(-1, 1));
+}
+
+static void test_exact_floor(void)
+{
+	struct road road;
+
+	start(&road);
+	CHECK(mutant_path_exact_us(&road.path, 1) == MUTANT_RTT_UNKNOWN);
+	run(&road, S, 1000, 6400, 6, false);
+	run(&road, 100 * MS, 1000, 4 * MS, 6, false);
+	CHECK(mutant_path_floor_us(&road.path) == 4 * MS);
+	CHECK(mutant_path_exact_us(&road.path, 0) == 4 * MS);
+	/* 6.4 ms cannot be 4 ms in whole milliseconds, so a queue stood. */
+	CHECK(mutant_path_exact_us(&road.path, 1) == 4999);
+	run(&road, S, 1000, 4400, 6, false);
+	CHECK(mutant_path_exact_us(&road.path, 1) == 4400);
+	/* It goes with the floor, when the path becomes longer. */
+	run(&road, 11 * S, 1000, 9 * MS, 9, false);
+	CHECK(mutant_path_floor_us(&road.path) == 9 * MS);
+	CHECK(mutant_path_exact_us(&road.path, 1) == 9999);
+}
+
 void test_path(void)
 {
+	test_coarse_rtts();
+	test_exact_floor();
 	test_floor_and_bdp();
 	test_cuts();
 	test_cut_before_a_queue();

@@ -106,6 +106,26 @@ def the_floor_follows_the_path(context: Context) -> None:
         context.end(flow)
 
 
+def vegas_hears_no_rtt_in_whole_milliseconds(context: Context) -> None:
+    """The kernel tells the RTT of a packet that was sent again in whole milliseconds, rounded down."""
+    # With 0.6 ms for a packet of 1,514 bytes the RTT is 5.8 ms, and 5 ms in whole milliseconds.
+    delay_ms = 2.6
+    with long_link(context):
+        context.link.shape(rate_mbit=RATE_MBIT, delay_ms=delay_ms, loss_percent=1, limit_packets=1000)
+        flow = long_flow(context)
+        for name in ("cubic", "vegas"):
+            to(context, flow, name)
+            context.traffic.pump(2)
+        record = context.datapath.flow(flow.cookie).record[0]
+        require(record["total_retrans"] > 20, f"{record['total_retrans']} packets sent again")
+        base_us = vegas_base_us(flow.client)
+        require(
+            2e3 * delay_ms <= base_us <= 2e3 * delay_ms + 1000,
+            f"Vegas has {base_us} µs on a path of {2e3 * delay_ms:.0f} to {2e3 * delay_ms + 1000:.0f}",
+        )
+        context.end(flow)
+
+
 def bbr_is_told_of_a_longer_path(context: Context) -> None:
     """Its own minimum holds for 10 s, and with a window of twice the old product it lost half of its rate."""
     with long_link(context):
@@ -337,6 +357,7 @@ CHECKS = (
     a_clamp_that_was_set_after_birth_stays,
     a_record_tells_the_floor_and_the_product,
     the_floor_follows_the_path,
+    vegas_hears_no_rtt_in_whole_milliseconds,
     bbr_is_told_of_a_longer_path,
     vegas_is_told_of_the_empty_path,
     a_recovery_of_bbr_hands_over_what_the_path_holds,

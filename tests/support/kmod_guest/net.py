@@ -296,7 +296,7 @@ class Link:
         self,
         *,
         rate_mbit: int = 20,
-        delay_ms: int = 5,
+        delay_ms: float = 5,
         limit_packets: int = 1000,
         loss_percent: float = 0,
         early_percent: float = 0,
