@@ -341,8 +341,7 @@ class Surprise(SlotArrays):
         unpaid[np.arange(at.size), role] = False
         self._barred_ns[at] = np.where(unpaid, 0.0, self._barred_ns[at])
         self._wait_s[at] = np.where(unpaid, WAIT_S[0], self._wait_s[at])
-        found: Bools = unpaid.any(axis=1)
-        return found
+        return np.asarray(unpaid.any(axis=1))
 
     def _wait_ns(self, slots: Slots, role: Ints) -> Floats:
         """The waiting times, shape (n,). Each call doubles the next one, up to the longest."""
