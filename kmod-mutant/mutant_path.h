@@ -41,7 +41,7 @@ struct mutant_path {
 	u64 round_us;			/* time when the round trip in progress began, µs */
 	u32 older_us;			/* least RTT of the older half, µs */
 	u32 newer_us;			/* least RTT of the newer half, µs */
-	u32 exact_us;			/* least RTT not in whole milliseconds, above the floor, µs */
+	u32 exact_us;			/* least RTT that is not in whole milliseconds, µs */
 	u32 round_min_us;		/* least RTT of the round trip in progress, µs */
 	u32 last_min_us;		/* least RTT of the last round trip that had one, µs */
 	u32 round_end;			/* `delivered` at which the round trip ends, packets */
