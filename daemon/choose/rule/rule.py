@@ -129,7 +129,7 @@ class _Signs(NamedTuple):
     stuck: Bools
     """The careful arm keeps a queue of its own."""
     freed: Bools
-    """The probing arm earns no more than an arm that was barred beside it. A choice is due at once."""
+    """The probing arm earns less than twice as much as an arm that it replaced. A choice is due at once."""
 
     @property
     def any(self) -> Bools:

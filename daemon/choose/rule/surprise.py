@@ -78,7 +78,7 @@ class Found(NamedTuple):
     losing: Bools
     """True where losses take more than half of the arm's reward, and a probe is due."""
     freed: Bools
-    """True where the bar of another arm has ended early, because the running arm does not earn more."""
+    """True where another arm's bar has ended early, because the running arm earns less than twice as much."""
 
 
 class Surprise(SlotArrays):
