@@ -68,7 +68,7 @@ class TokenFile:
         except ArtifactError as error:
             self._tokens = ()
             log.error("%s; no token is taken until it is mended", error)
-        # This comes last, because from here on another thread takes the tokens for those of the file.
+        # This comes last: once `_seen` fits the file, other threads take the tokens without reading the file.
         self._seen = now
 
 
@@ -171,10 +171,10 @@ def _unauthorized(detail: str, error: str = "") -> ProblemError:
 
 
 def _cookie(headers: Headers) -> str:
-    """The session's cookie, or "".
+    """The session's cookie; "" if there is none, or if it must not count.
 
-    To a browser, pages of other ports of the same address belong to this site, so it sends their requests
-    with our cookies. Such requests are refused, except for a visit to the dashboard's page itself.
+    A browser counts a page on another port of this address as the same site, and sends our cookies with the
+    page's requests. The cookie does not count for such a request, unless the request opens a page.
     """
     elsewhere = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
     if elsewhere and headers.get("sec-fetch-mode") != "navigate":
@@ -189,8 +189,8 @@ def _cookie(headers: Headers) -> str:
 
 
 def _cookie_name(headers: Headers) -> str:
-    """The cookie's name has the port, because browsers keep one set of cookies for all ports
-    of an address.
+    """The name of the session's cookie. It contains the port, because browsers keep one set of cookies for
+    all ports of an address.
     """
     _, _, port = headers.get("host", "").rpartition(":")
     return f"{COOKIE}_{port}" if port.isascii() and port.isdecimal() else COOKIE

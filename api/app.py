@@ -119,7 +119,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
             more = {**anywhere, **unauthorized} if guarded else anywhere
             for operation in operations.values():
                 operation["responses"] = dict(sorted({**more, **operation["responses"]}.items()))
-                # The empty name stands for the UNIX socket.
+                # The empty requirement is for clients of the UNIX socket, which need no token.
                 operation["security"] = [{"token": []}, {}] if guarded else []
         app.openapi_schema = document
     return app.openapi_schema

@@ -34,7 +34,9 @@ RETRY_AFTER_S = 1
 ANSWER_MAX_BYTES = 1 << 20
 """Largest answer in bytes that the API parses on the event loop."""
 AT_ONCE_MAX = 8
-"""Largest number of simultaneous connections from the event loop. The daemon reserves as many for the API."""
+"""Largest number of simultaneous connections from an event loop, beside the connections of threads. The
+`API_SLOTS` of the daemon's server suffice for all of them.
+"""
 M = TypeVar("M")
 
 

@@ -34,8 +34,8 @@ REFRESH_S: Final = 900.0
 
 
 AGAIN: Final = 10
-"""A report that took t seconds to make is served again for `AGAIN` times t seconds. So making reports takes
-at most a tenth of a processor.
+"""A report that took t seconds to make is served again for `AGAIN` times t seconds. So the reports on one age
+of decisions take at most a tenth of a processor.
 """
 ANSWERS_MAX: Final = 8
 """Number of reports that are kept. Each covers decisions up to a different age."""

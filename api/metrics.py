@@ -125,8 +125,8 @@ def _is_fresh(copy: _Copy) -> bool:
 
 
 def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """The encoder for one of two formats. Other versions and escapings would each need a text
-    of their own.
+    """The encoder for the wanted format, and the content type. Only two formats are on offer, because each
+    further version or escaping would need a text of its own.
     """
     names = {part.partition(";")[0].strip() for part in accept.split(",")}
     return choose_encoder(_OPENMETRICS if _OPENMETRICS in names else "")
@@ -155,7 +155,7 @@ class CountRequests:
         try:
             await self.app(scope, receive, noting)
         finally:
-            # Without this, every guess of an unknown path would make a label of its own.
+            # All unknown paths share a label. Otherwise every guess of a path would make a label of its own.
             route = getattr(scope.get("route"), "path", _NO_ROUTE)
             method = scope["method"] if scope["method"] in _METHODS else _OTHER
             self._metrics.requests.labels(method, route, str(status)).inc()

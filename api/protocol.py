@@ -141,7 +141,7 @@ class ProblemProtocol(H11Protocol):
             h11.Data(data=body),
             h11.EndOfMessage(),
         )
-        # One packet is enough: a client that floods the listener gets no more of the processor.
+        # One write makes one packet, so that a client that floods the listener costs little processor time.
         self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
         if self._asked:

@@ -42,7 +42,7 @@ class Grant:
 
 
 class _Secrets:
-    """Grants by the digest of a secret, for `life_s` each."""
+    """Grants by the digest of a secret. Each ends after `life_s` seconds, or earlier at its own `until_s`."""
 
     def __init__(self, life_s: float, now_s: Callable[[], float]) -> None:
         self._life_s, self._now_s = life_s, now_s

@@ -27,8 +27,9 @@ class Scores:
 
 
 def fit_means(sequences: list[Sequence], arms: int) -> Floats:
-    """Return the mean reward of each arm id, shape (arms,). An arm without data gets the mean
-    over all arms.
+    """Return the mean reward of each arm id, shape (arms,), with the `weights` of the steps.
+
+    An arm without data gets the weighted mean over the steps of all arms.
     """
     total, count = np.zeros(arms), np.zeros(arms)
     for sequence in sequences:

@@ -30,6 +30,7 @@ class Sequence:
         arm: id of the arm that was chosen, uint8, shape (steps,).
         reward: normalised reward of this choice, float32, shape (steps,); NaN if unknown.
         fresh: True at steps at which an arm was chosen anew, bool, shape (steps,).
+        split: name of the path's split, one of `SPLITS`.
     """
 
     inputs: Float32s
@@ -55,7 +56,7 @@ def load_sequences(folder: Path) -> dict[str, list[Sequence]]:
     """Read every sequence of a folder, by split.
 
     Raises:
-        ArtifactError: a file that cannot be read, or a split without a path.
+        ArtifactError: a file cannot be read, or a split has no path.
     """
     found: dict[str, list[Sequence]] = {split: [] for split in SPLITS}
     for path in sorted(folder.glob("*.npz")):

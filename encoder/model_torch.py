@@ -34,18 +34,19 @@ class TorchEncoder(nn.Module):  # type: ignore[misc] # PyTorch is not installed 
     def forward(self, inputs: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Run the encoder on inputs of shape (paths, steps, inputs).
 
-        Returns the contexts z, shape (paths, steps, 16), and the GRU's state after the last step.
+        `state` is the GRU's state before the first step, shape (1, paths, 32); None stands for zeros. Returns
+        the contexts z, shape (paths, steps, 16), and the state after the last step, shape (1, paths, 32).
         """
         hidden, state = self.gru(inputs, state)
         return torch.tanh(self.fc2(torch.relu(self.fc1(hidden)))), state
 
     def rewards(self, z: Tensor) -> Tensor:
-        """Return the predicted reward of every arm id, shape (paths, steps, arms)."""
+        """Return the predicted reward of every arm id, shape (paths, steps, arms), from the contexts `z`."""
         out: Tensor = self.head(z)
         return out
 
     def arrays(self) -> dict[str, Float32s]:
-        """The encoder's weights under the names that its file uses, without the head's."""
+        """The encoder's weights by the names that its file uses. The head's weights are left out."""
         names = {
             "gru_weight_ih": self.gru.weight_ih_l0,
             "gru_weight_hh": self.gru.weight_hh_l0,

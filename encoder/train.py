@@ -44,7 +44,9 @@ ARMS: Final = 21
 class Settings:
     """Hyperparameters, which the Mutant paper leaves open.
 
-    `features` is the number of leading inputs. The one-hot code of the running arm follows them.
+    Training ends after `patience` epochs without improvement. A chunk has `chunk` steps. `noise` is the
+    standard deviation of the noise that training adds to the features. The first `features` inputs are the
+    features; the one-hot code of the running arm follows them.
     """
 
     epochs: int = 150
@@ -110,7 +112,7 @@ def loss(model: TorchEncoder, batch: Batch) -> float:
 def fit(
     train: Batch, validation: Batch, settings: Settings, *, verbose: bool = True
 ) -> tuple[TorchEncoder, list[tuple[float, float]]]:
-    """Train until the validation paths stop improving.
+    """Train until the loss on the validation paths stops falling, for at most `settings.epochs` epochs.
 
     Returns:
         The best model, and the losses (train, validation) of each epoch.
@@ -130,8 +132,8 @@ def fit(
         total = 0.0
         for chunk in train.chunks(settings.chunk):
             inputs = chunk.inputs + settings.noise * torch.randn_like(chunk.inputs)
-            # Half of the paths are trained without the names of arms, so that the state explains the reward,
-            # and not the name.
+            # Half of the paths are trained without the one-hot code of the arm, so that the reward is
+            # explained by the state and not by the code.
             named = (torch.rand(len(inputs), 1, 1) < 0.5).float()
             names = named * chunk.inputs[..., settings.features :]
             inputs = torch.cat([inputs[..., : settings.features], names], 2)
@@ -171,8 +173,8 @@ def contexts(model: TorchEncoder, sequence: Sequence) -> Floats:
 def prior(model: TorchEncoder, sequences: list[Sequence]) -> dict[str, Floats]:
     """Return LinUCB's initial state: sums over the training paths for each arm id.
 
-    With contexts z and rewards r, `A` sums z z', `b` sums r z, and `counts` sums 1. Each step counts with its
-    training weight.
+    With contexts z and rewards r, `A` sums z z', shape (ARMS, 17, 17), `b` sums r z, shape (ARMS, 17), and
+    `counts` sums 1, shape (ARMS,). Each step counts with its training weight.
     """
     pairs = [(contexts(model, s), s, weights(s).astype(np.float64)) for s in sequences]
     dim = pairs[0][0].shape[1]
@@ -253,7 +255,7 @@ def judge(
     model: TorchEncoder, known: dict[str, Floats], data: dict[str, list[Sequence]]
 ) -> dict[str, Scores]:
     """Score predictors of rewards on the test paths: LinUCB's linear model on the encoder's contexts, and
-    two simpler ones.
+    two simpler predictors. Return the scores by the predictor's name.
     """
     train, test = data["train"], data["test"]
     theta = np.linalg.solve(known["A"] + np.eye(known["A"].shape[1]), known["b"][..., None])[..., 0]

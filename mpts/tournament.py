@@ -85,7 +85,7 @@ class PairedTournament:
     def half_widths(self) -> Floats:
         """Half-width of the interval of each arm's mean, shape (n_arms,).
 
-        The half-width of an arm that is not judged yet is infinite.
+        The half-width is 0 for arm 0, and infinite for another arm that is not judged yet.
         """
         deviation, freedom = self._noise()
         found = np.full(self.n_arms, np.inf)
@@ -161,7 +161,7 @@ class PairedTournament:
         return scores
 
     def _noise(self) -> tuple[float, int]:
-        """The standard deviation of a whole round, and its degrees of freedom."""
+        """The standard deviation of a log ratio from a whole round, and its degrees of freedom."""
         freedom = int(np.maximum(self.pulls - 1, 0).sum())
         # Rounding may leave a number slightly below 0.
         squares = float(np.maximum(self._squares - self._weights * self.means**2, 0.0).sum())
@@ -177,10 +177,11 @@ class PairedTournament:
         return found
 
     def _hopeless(self, mean: Floats) -> Bools:
-        """True for arms that the remaining rounds would not tell apart, shape (n_arms,).
+        """True for arms that the remaining rounds could not decide, shape (n_arms,).
 
-        An arm has to be as far from the nearest arm beyond the border of the team (Mutant, Eq. 5) as the
-        interval after all its rounds will be wide, or to seem so far within its own standard error.
+        An arm's gap is the distance of its mean to the nearest mean on the other side of the team's border
+        (Mutant, Eq. 5). The arm is hopeless if its gap and its standard error together are less than the
+        half-width that its interval will have after all its rounds.
         """
         deviation, freedom = self._noise()
         order = np.sort(mean)[::-1]

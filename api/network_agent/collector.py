@@ -48,7 +48,7 @@ class Collector:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
         self.latest: Snapshot | None = None
-        """The latest report; None before the first reading."""
+        """The latest measurements; None before the first reading."""
 
     def start(self) -> None:
         """Start the thread."""

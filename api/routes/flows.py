@@ -40,7 +40,10 @@ Cookie = Annotated[
 
 
 def _checked(cookie: str) -> str:
-    """A cookie that fits in 64 bits. The pattern alone also allows larger numbers of 20 digits."""
+    """Return the cookie if it fits in 64 bits; raise `ProblemError` 422 otherwise.
+
+    The pattern alone also allows larger numbers of 20 digits.
+    """
     if int(cookie) > COOKIE_MAX:
         raise invalid("cookie", cookie, f"a whole number from 1 to {COOKIE_MAX}")
     return cookie

@@ -77,7 +77,7 @@ def get_support_bundle(daemon: DaemonDep) -> Response:
     """A .tar.gz with all that a maintainer needs first to find a fault. Flows' addresses are cut to their
     prefixes.
     """
-    # Without a daemon there is nothing to tell.
+    # If the daemon cannot be reached, this fails with status 503, so that no bundle is full of errors.
     daemon.call("version")
     headers = {"content-disposition": f'attachment; filename="{bundle.file_name()}"'}
     return Response(bundle.bundle(daemon.told), media_type="application/gzip", headers=headers)

@@ -9,7 +9,7 @@ the largest value of the window is known at any time (Mutant §5.1, Dynamic Rewa
 Changes are detected at the same updates as by river's `AdaptiveWindowing`, the reference in the tests. Three
 things differ. After a change, river's wrapper `river.drift.ADWIN` drops the whole window; the windows here
 keep the newer part, as in the paper [11]. With `shed`, a change also drops buckets that may contain values
-from before it. A window here has at most `LEVELS` levels (98,000 values); river's grows without limit.
+from before it. A window here has at most `LEVELS` levels (82,000 values); river's grows without limit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from ltp_switcher.slots import SlotArrays, column
 MAX_BUCKETS: Final = 5
 LEVELS: Final = 14
 MIN_SUBWINDOW: Final = 5
+"""Least number of values in each of the two parts whose means are compared."""
 GRACE: Final = 10
+"""Largest number of values in a window that is too short for a test."""
 _TOTAL, _VARIANCE, _MAXIMUM = range(3)
 _SIZES: Final = 2.0 ** np.arange(LEVELS)
-# Buckets in the order of time, oldest first: from the highest level down.
+# Sizes of the buckets in the order of time. The oldest buckets are on the highest level.
 _OLDEST_FIRST: Final = np.repeat(_SIZES[::-1], MAX_BUCKETS + 1)
 
 
@@ -37,13 +39,16 @@ class AdwinBank(SlotArrays):
     Args:
         delta: probability of a false alarm in a stationary stream (ADWIN's confidence).
         clock: number of updates of a stream between two tests for a change.
-        shed: whether a change drops more than the older part. At the window's old end, buckets go whose means
-            are nearer to the dropped part than to the rest. One more bucket goes, which may have values of
-            both sides. The test cannot see so few values, but the window's maximum may be among them.
+        shed: whether a change drops more than the older part. The oldest buckets left are dropped, too, as
+            long as their means are nearer to the dropped part's mean than to the rest's. Then one more bucket
+            is dropped, which may have values of both sides. The test cannot see so few values, but the
+            window's maximum may be among them. A bucket that has half of the window or more stays.
     """
 
     width = column(np.float64)
+    """Number of values in the window."""
     total = column(np.float64)
+    """Sum of the values in the window."""
     _variance = column(np.float64)
     _ticks = column(np.int64)
     _used = column(np.int64, LEVELS)

@@ -32,8 +32,11 @@ class Cause(IntEnum):
     OPERATOR = 3
     """An operator pinned the flow to the arm."""
     FALLBACK = 4
+    """The kernel module moved the flow to its fallback arm."""
     MODE = 5
+    """The daemon is not in the mode active, so it moved the flow from a learned arm to the fallback arm."""
     ELSEWHERE = 6
+    """The application or another program chose the arm."""
     HELD = 7
     """An operator's policy names the arm."""
     EXPERIMENT = 8

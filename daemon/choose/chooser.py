@@ -62,8 +62,8 @@ class Number(IntEnum):
 
 
 class Told(NamedTuple):
-    """The measured numbers of n paths; each array has the shape (n, numbers), in the order of `Number`. NaN
-    where no look has observed the number. A look is a time over which measurements are summed up.
+    """The measured numbers of n paths; each array has the shape (n, numbers), in the order of `Number`. An
+    entry is NaN if no look has observed the number. A look is a time over which measurements are summed up.
     """
 
     value: Floats
@@ -223,7 +223,7 @@ class Chooser(ABC):
         return None
 
     def begins_anew(self, slots: Slots) -> Bools | None:
-        """True where the chooser has wanted the learned arm to forget the flow since the last call, shape
+        """True where, since the last call, the chooser has asked the learned arm to forget the flow, shape
         (n,).
 
         None means that there is no such flow.

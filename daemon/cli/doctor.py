@@ -184,7 +184,7 @@ def _sysctls() -> Iterator[Finding]:
 
 
 def _named(config: Config) -> Iterator[Finding]:
-    """Whether named flows get `mutant`, and who else chooses for flows."""
+    """Check that named flows get `mutant`. Warn if bpftune runs, because it also chooses for flows."""
     program = Program()
     try:
         named = bool(read(PREFIXES_PATH).prefixes)
@@ -249,7 +249,7 @@ def _state(config: Config) -> Finding:
 
 
 def _set_aside(config: Config) -> Iterator[Finding]:
-    """Files that a daemon could not use."""
+    """Warn of files that a daemon could not use and renamed."""
     if not config.daemon.state_dir:
         return
     try:
@@ -302,7 +302,7 @@ def _daemon(config: Config) -> Iterator[Finding]:
         yield Finding("daemon", "fail", str(error), "see `journalctl -u ltp-switcher`")
         return
     yield Finding("daemon", "ok", f"mode {status['mode']}, {status['flows']} flows, at {path}")
-    # A daemon of an earlier release reports none.
+    # A daemon of an earlier release has no list of faults.
     for fault in cast("list[str]", status.get("faults", [])):
         yield Finding("daemon", "fail", fault)
 

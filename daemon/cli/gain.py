@@ -65,7 +65,7 @@ def report(options: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def named(options: argparse.Namespace, what: str = "decisions") -> Iterator[None]:
     """A context that turns a failure to read the log into `ConfigError`, if the command line names the log.
-    `what` is the content of the log.
+    `what` is the kind of entries in the log, for the message.
     """
     try:
         yield

@@ -33,8 +33,8 @@ EXIT_REFUSED: Final = 1
 EXIT_INPUT: Final = 2
 EXIT_UNREACHABLE: Final = 3
 EXIT_MODULE: Final = 4
-"""Exit status if the loaded module has another version. systemd does not restart ltp-switcher.service after
-it.
+"""Exit status if the loaded module has another version than the daemon. After this status systemd does not
+restart ltp-switcher.service.
 """
 COOKIE_HELP: Final = (
     "the flow's socket cookie as `ltp-switcher flows` shows it, or sk:HEX as `ss -tine` shows it"
@@ -389,7 +389,7 @@ def completion(options: argparse.Namespace) -> int:
 
 
 def _common(default: str | None) -> argparse.ArgumentParser:
-    """The options of all commands; `default` is their value where they are not given."""
+    """Make a parser of the options that all commands have. `default` is the value of an absent option."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument(
         "--config", type=Path, metavar="FILE", default=default, help=f"settings (default {DEFAULT_PATH})"
@@ -401,7 +401,7 @@ def _common(default: str | None) -> argparse.ArgumentParser:
 
 
 def _add_forms(made: argparse.ArgumentParser, default: object) -> None:
-    """The options of the commands that print."""
+    """Add the options of the commands that print."""
     form = made.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", default=default, help="print JSON")
     form.add_argument(
@@ -413,7 +413,7 @@ def _add_forms(made: argparse.ArgumentParser, default: object) -> None:
 
 
 def _add_named(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """The commands about destinations, which need no daemon."""
+    """Add the commands about destinations, which need no daemon."""
     use = add(
         "use",
         "run new connections to these destinations under mutant; no route is touched",

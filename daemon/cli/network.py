@@ -46,7 +46,11 @@ def relay(options: argparse.Namespace) -> int:
 
 
 def _tell(socket: str, known: NetworkKnowledge | None, heard: bool) -> bool:
-    """Pass a report to the daemon. Returns whether the daemon took it; a change of this is logged."""
+    """Pass a report to the daemon, and return whether the daemon took the report.
+
+    `known` is None if there is no report now. `heard` tells whether the daemon took the previous one; the log
+    gets a line only when this changes.
+    """
     params: dict[str, Json] = {}
     if known is not None:
         params = {"pnc_pkts": known.pnc_pkts, "pna": known.pna, "known": known.known}

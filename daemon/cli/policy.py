@@ -37,7 +37,8 @@ def policy(options: argparse.Namespace) -> int:
     if options.file is None:
         raise ConfigError("policy apply", "", "a file with tables [[policy]]; an empty one drops them all")
     entries = cast("Json", [dict(entry) for entry in read(options.file)])
-    # The daemon checks them, too. Here the message names the place in the file, even where no daemon runs.
+    # The daemon checks the entries, too. This check also works where no daemon runs, and its message names
+    # the place in the file.
     parse(entries)
     found, status = ask_to_change(
         options, "policies.set", policies=entries, dry_run=options.dry_run, **timed(options)

@@ -29,7 +29,7 @@ def rollout(options: argparse.Namespace) -> int:
 
 
 def _lines(told: Object) -> Object:
-    """The figures for a person, by name."""
+    """The lines that a person reads: their texts, by the label of each line."""
     lines: Object = {"state": told["state"]}
     if told["reason"]:
         lines["reason"] = told["reason"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A support bundle: one archive of all that a maintainer needs first. Of flows' addresses it has only the
+"""A support bundle: one archive of all that a maintainer needs first. Flows' addresses are cut to their
 prefixes.
 """
 
@@ -25,7 +25,7 @@ _CALLS: Final[Mapping[str, Mapping[str, Json]]] = {
     "pool.get": {}, "policies.get": {}, "mpts.status": {}, "rollout.get": {}, "metrics": {}, "history": {},
     "events": {"since": 0}, "flows.page": {"limit": FLOWS_MAX, "order": "goodput"},
 }  # fmt: skip
-"""The questions to the daemon, by method."""
+"""The parameters of each request to the daemon, by control method."""
 _ADDRESSES: Final = ("local", "remote")
 _PREFIX_BITS: Final = {4: 24, 6: 48}
 _README: Final = """\

@@ -27,7 +27,7 @@ class Caller:
     alone.
     """
     token: str | None = None
-    """Name of the API token that the process reports; empty without a token."""
+    """Name of the API token that the process reports; None without a token."""
 
     def __str__(self) -> str:
         return in_words(asdict(self))

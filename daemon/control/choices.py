@@ -100,7 +100,7 @@ class Choices:
         elif found.faults or not found.equal:
             self.save()
         if self._trial:
-            # For the person who restarted the daemon or its machine, this may have been the only way back.
+            # A change can cut its operator off from this machine. Then only a restart can undo the change.
             log.warning("changes that nobody confirmed before this start are undone")
             self.give_up(check, lambda _: None, fresh=True)
 

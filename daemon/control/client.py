@@ -110,7 +110,8 @@ class ControlClient:
                 answer = self._exchange(line)
             except (BrokenPipeError, ConnectionResetError):
                 # The daemon ended before it answered. Under systemd its socket stays, and the next daemon is
-                # starting. Any method may be called twice, because it sets a state or reads one.
+                # starting. A second call does no harm, because each method sets a state or reads one. At
+                # worst the daemon refuses this call, because the first one was carried out.
                 self.close()
                 answer = self._exchange(line)
         except OSError as error:

@@ -65,7 +65,7 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
         "delivered_pkts": now["total_delivered"],
         "acked_bytes": now["total_acked_bytes"],
         "ack_gap_ms": _gaps(table, slot),
-        # The kernel expects at least a packet.
+        # The kernel's number is at least 1, so 0 comes from a module that does not report it.
         "reordered": now["reord_seen"] if now["reordering"] else None,
         "reordering_pkts": now["reordering"] or None,
         "limited_s": _limits(now, int(table.born_ns[slot])),

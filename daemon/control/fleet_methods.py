@@ -178,8 +178,8 @@ class FleetMethods:
         }
 
     def _model(self) -> int:
-        """A number for the decision that effects are compared with. It depends on policy, settings and
-        encoder.
+        """A number that identifies the decision, which is the base of all effects. It depends on the policy,
+        the policy's settings, the pool, the default arm and the encoder.
 
         A new release has the same number, although its rule may differ somewhat. So knowledge outlives
         upgrades.

@@ -87,8 +87,8 @@ class Query:
 
 
 def select(table: FlowTable, query: Query) -> tuple[Slots, int, int | None]:
-    """The slots of a page in their order, the number of flows that match on all pages, and the cursor of the
-    next page.
+    """The slots of a page in their order, shape (n,), the number of flows that match on all pages, and the
+    cursor of the next page.
 
     Pages by cursor leave out no flow and show none twice, even while flows come and go. The cursor is None on
     the last page. It is also None for any order but rising cookies.

@@ -32,8 +32,8 @@ from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 READS: Final = frozenset(
     {"status", "flows.list", "flows.page", "flows.get", "flows.history", "events", "arms.list", "version"}
 )
-"""Methods that change nothing and take little time. The server may call them within a step, between two of
-its parts.
+"""Methods that change nothing and take little time. The server may call them within a step, between two parts
+of the step.
 """
 
 

@@ -65,7 +65,7 @@ class Rollouts:
         self._baseline = baseline
         self._rollout: Rollout | None = None
         self._by = ""
-        """Author of the rollout's beginning."""
+        """Author of the request that began the rollout."""
         self._reason = ""
         """The reason for the rollout's end, in a sentence."""
         self._ended_s: float | None = None
@@ -251,8 +251,8 @@ class Rollouts:
         self._end(rollout, why[rollout.end], None)
 
     def _end(self, rollout: Rollout, reason: str, caller: Caller | None) -> Save:
-        """Let the rollout's end take effect. After the last stage the daemon steers all flows, otherwise the
-        mode is advise.
+        """Let the rollout's end take effect. After the last stage the daemon steers all flows. After any
+        other end, the mode active becomes advise.
         """
         self._reason, self._ended_s = reason, time.time()
         spans = self._daemon.engine.spans

@@ -259,7 +259,7 @@ class ControlServer:
     def _ready(self, fileno: int) -> None:
         client = self._clients.get(fileno)
         if client is None or not client.reading:
-            # The socket can be written to, and `pump` does that.
+            # The client is gone, or only its output can go on now, and `pump` sends that.
             return
         try:
             data = client.socket.recv(LINE_MAX_BYTES)

@@ -56,6 +56,6 @@ def _float(text: str) -> float:
 
 
 def _int(text: str) -> int:
-    # A caller that wants a real number also takes a whole one.
+    # A caller may turn a whole number into a float, so the number has to fit in one.
     _float(text)
     return int(text)

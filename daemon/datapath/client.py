@@ -93,7 +93,9 @@ class Datapath:
     def __init__(self, netlink: GenericNetlink | None = None) -> None:
         self._netlink = netlink or GenericNetlink(receive_buffer_bytes=8 << 20)
         self._step_bytes = 1 << 16
-        """Room for the records of a step."""
+        """Size in bytes of the memory into which the records of a step are read. It grows when a step needs
+        more.
+        """
         self.record_version = protocol.RECORD_VERSION
         """Version of the records that the module sends; before its first records, the daemon's own."""
         try:
@@ -167,7 +169,9 @@ class Datapath:
         return np.frombuffer(b"".join(pages), dtype=protocol.START_DTYPE)
 
     def close_session(self, grace_ms: int) -> None:
-        """Stop steering. The flows keep their arms for `grace_ms`, in which another session may take over."""
+        """Stop steering. The flows keep their arms for `grace_ms`. In this time another session may take
+        over.
+        """
         payload = attribute(protocol.SessionAttr.GRACE_MS, _U32.pack(grace_ms))
         self._order("session-close", Cmd.SESSION_CLOSE, payload)
 
@@ -184,11 +188,11 @@ class Datapath:
         return decode_arm(parse_attributes(self._request("arm-load", Cmd.ARM_LOAD, payload)))
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """Every flow that the caller may see, in no order. If flows come or go during every try, some flows
-        may be missing.
+        """Return every flow that the caller may see, in no particular order. If flows come or go during every
+        try, some flows may be missing.
 
-        `known` returns what the caller already knows of the flow with a cookie, or None. Only flows that are
-        not known are decoded.
+        `known` takes a flow's cookie, and returns the caller's description of the flow, or None. Only flows
+        without such a description are decoded.
         """
         for _ in range(DUMP_ATTEMPTS):
             # An interrupted dump may contain a flow twice.
@@ -204,7 +208,7 @@ class Datapath:
         return list(found.values())
 
     def flow(self, cookie: int) -> FlowInfo:
-        """One flow. Raises `FlowNotFoundError`."""
+        """Return the flow with this cookie. Raises `FlowNotFoundError`."""
         payload = attribute(protocol.FlowAttr.COOKIE, _U64.pack(cookie))
         return decode_flow(parse_attributes(self._request("flow-get", Cmd.FLOW_GET, payload, cookie)))
 
@@ -238,7 +242,7 @@ class Datapath:
                 raise explain("step-get", error) from error
         if not end:
             return _NO_RECORDS
-        # A caller that keeps few records must not keep memory for many.
+        # A view would keep all of the memory, even for a caller that keeps few records.
         filled = memory[:end] if 2 * end > memory.size else memory[:end].copy()
         closed: RecordArray = read_records(filled, size, protocol.RECORD_DTYPE)
         closed.flags.writeable = False
@@ -389,8 +393,9 @@ class Datapath:
 
 
 def _checked_size(parts: dict[int, memoryview], expected: tuple[int, int, int]) -> int:
-    """The size of each of a message's records in bytes. `expected` has the attributes of version and size,
-    and the daemon's own size. Raises `ModuleVersionError` if the daemon cannot read the records.
+    """Return the size in bytes of each record in a message. `expected` has the attribute of the version, the
+    attribute of the size, and the daemon's own size. Raises `ModuleVersionError` if the daemon cannot read
+    the records.
     """
     version_attribute, size_attribute, own_size = expected
     size: int = _U32.unpack(parts[size_attribute])[0]
@@ -399,7 +404,9 @@ def _checked_size(parts: dict[int, memoryview], expected: tuple[int, int, int]) 
 
 
 def _known_flow(payload: memoryview, known: Callable[[int], FlowInfo | None] | None) -> FlowInfo | None:
-    """The flow of a message by its cookie, which the module writes first."""
+    """Return the caller's description of the flow in a message; None if there is none. The module writes the
+    cookie first, so the rest of the message need not be decoded.
+    """
     if known is None:
         return None
     kind, data = next(iterate_attributes(payload), (0, memoryview(b"")))
@@ -419,7 +426,7 @@ class EventStream:
         self._netlink = GenericNetlinkEvents(group_id)
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
+        """Return the file descriptor on which to wait for events."""
         return self._netlink.fileno()
 
     def close(self) -> None:
@@ -427,8 +434,8 @@ class EventStream:
         self._netlink.close()
 
     def read(self) -> EventBatch:
-        """The events that have arrived. If the result says `lost`, events are missing, and the reader has to
-        list all flows again.
+        """Return the events that have arrived. If the result says `lost`, events are missing, and the reader
+        has to list all flows again.
         """
         messages, lost = self._netlink.read()
         return EventBatch(

@@ -39,7 +39,7 @@ class Columns:
         self._halves = np.array([offset // 4 for offset, width in places if width == 4], np.intp)
 
     def read(self, records: RecordArray) -> Floats:
-        """The fields of n records, shape (n, fields)."""
+        """Return the fields of n records in the kernel's units, shape (n, fields)."""
         n = len(records)
         records = np.ascontiguousarray(records)
         words = records.view(np.uint64).reshape(n, _WORDS).take(self._words, axis=1)
@@ -50,7 +50,7 @@ class Columns:
 
 
 def _place(name: str) -> tuple[int, int]:
-    """Offset and width of a field, in bytes."""
+    """Return the offset and the width of a field in a record, in bytes."""
     dtype: np.dtype[np.generic] = RECORD_DTYPE
     offset = 0
     for part in name.split("."):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands to flows: which flows need a command, and with which content?"""
+"""Decides which flows need a command, and makes these commands."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def commands_for(
     return commands
 
 
-# These are numpy scalars: an enumeration's members would be converted anew at every step.
+# These are numpy scalars, because members of an enumeration would be converted anew at every step.
 _HEARD: Final = np.uint32(protocol.FlowFlags.STEERED | protocol.FlowFlags.FALLEN_BACK)
 _STEERED: Final = np.uint32(protocol.FlowFlags.STEERED)
 PINNED: Final = np.uint32(protocol.FlowFlags.PINNED)

@@ -20,7 +20,8 @@ OLDEST: Final = 4
 
 
 def check_layout(version: int, size: int, own_size: int) -> None:
-    """Check that the daemon can read the module's records of `size` bytes; its own have `own_size` bytes.
+    """Check that the daemon can read the module's records of `size` bytes. The daemon's own records have
+    `own_size` bytes.
 
     Raises:
         ModuleVersionError: the version is too old, or the size does not fit it. A newer record may not be
@@ -32,10 +33,11 @@ def check_layout(version: int, size: int, own_size: int) -> None:
 
 
 def read_records(content: npt.NDArray[np.uint8], size: int, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """The records in `content`, shape (bytes,), each of `size` bytes in the module; shape (records,).
+    """Return the records in `content`, shape (records,). `content` has the shape (bytes,), and each record of
+    the module has `size` bytes.
 
-    If `size` is the size of `dtype`, the result is a view of `content`. Otherwise it is a copy, which leaves
-    out what the daemon does not know, and is 0 in members that the module does not have.
+    If `size` is the size of `dtype`, the result is a view of `content`. Otherwise it is a copy. The copy
+    leaves out members that the daemon does not know, and is 0 in members that the module does not have.
     """
     if size == dtype.itemsize:
         return content.view(dtype)

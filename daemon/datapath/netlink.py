@@ -84,7 +84,7 @@ class NetlinkError(DatapathError):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A resolved generic netlink family."""
+    """A generic netlink family, as the kernel knows it. `groups` has the ids of multicast groups by name."""
 
     name: str
     id: int
@@ -110,14 +110,16 @@ def attribute(kind: int, payload: bytes | bytearray | memoryview) -> bytes:
 
 
 def parse_attributes(data: memoryview) -> Attributes:
-    """The attributes by type. If a type is repeated, its last value counts. Raises `DatapathError` on a
-    malformed list.
+    """Return the payloads of attributes by type. If a type is repeated, its last attribute counts. Raises
+    `DatapathError` on a malformed list.
     """
     return dict(iterate_attributes(data))
 
 
 def find_attribute(data: memoryview, wanted: int) -> memoryview | None:
-    """The first attribute of a type, or None. Raises `DatapathError` if the list before it is malformed."""
+    """Return the payload of the first attribute of this type, or None. Raises `DatapathError` if the list
+    before it is malformed.
+    """
     at, end = 0, len(data)
     while at + 4 <= end:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
@@ -130,7 +132,9 @@ def find_attribute(data: memoryview, wanted: int) -> memoryview | None:
 
 
 def iterate_attributes(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Every attribute in the order of the list, as (type, payload)."""
+    """Yield every attribute in the order of the list, as (type, payload). Raises `DatapathError` on a
+    malformed list.
+    """
     at, end = 0, len(data)
     while at + 4 <= end:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
@@ -229,7 +233,9 @@ class GenericNetlink:
         return sequence
 
     def _receive(self, sequence: int) -> Iterator[tuple[int, int, int, int]]:
-        """One datagram's messages that answer `sequence`, as (type, flags, start, end) in the buffer."""
+        """Receive a datagram. Yield its messages that answer the request `sequence`, as (type, flags, start,
+        end) in the buffer.
+        """
         try:
             size = self._socket.recv_into(self._buffer)
         except BlockingIOError:
@@ -277,7 +283,7 @@ class GenericNetlinkEvents:
             raise NetlinkError(error.errno or errno.EIO) from error
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
+        """Return the file descriptor on which to wait for messages."""
         return self._socket.fileno()
 
     def close(self) -> None:
@@ -285,7 +291,9 @@ class GenericNetlinkEvents:
         self._socket.close()
 
     def read(self, limit: int = 64) -> tuple[list[Message], bool]:
-        """Return about `limit` messages at most, and whether the kernel had to drop some."""
+        """Return the messages that have arrived, and whether the kernel had to drop some. Reading ends with
+        the datagram that reaches `limit` messages.
+        """
         messages: list[Message] = []
         lost = False
         while len(messages) < limit:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where throughput, RTT, loss and arm are derived from records.
+"""Derives the inputs of the reward from records: throughput, RTT, loss and arm.
 
 Throughput, RTT and loss come from five counts. The counts cover a step of the daemon, the part of a step's
 data that one arm sent, or a longer time such as a decision.
@@ -26,7 +26,7 @@ TIME_NS, DELIVERED, LOST, RTT_SUM_US, RTT_SAMPLES = range(5)
 """
 COUNTS: Final = 5
 
-# The kernel's minimum before the first sample.
+# The kernel reports this minimum RTT before the first sample.
 _NO_RTT: Final = 2**32 - 1
 _STEP: Final = Columns("interval_ns", "delivered", "lost", "rtt_stat.sum", "rtt_samples")
 _CREDITS: Final = Columns(
@@ -58,7 +58,7 @@ class Measurement:
 
     Attributes:
         performance: throughput, loss and RTT over the step.
-        rate_Bps: mean of the kernel's delivery rate samples, in bytes/s.
+        rate_Bps: mean of the kernel's delivery rate samples, in bytes/s; 0 without a sample.
         sender: id of the arm that the step's samples are credited to.
         least_rtt_us: the kernel's windowed minimum RTT in µs; inf if it has none.
         heard: whether ACKs came.
@@ -81,7 +81,7 @@ def step_counts(records: RecordArray) -> Floats:
 
 
 def credit_counts(records: RecordArray) -> Floats:
-    """Return the counts of a step's records, apart for each arm that sent the data, shape (n, epochs, 5).
+    """Return the counts of a step's records separately for each arm that sent the data, shape (n, epochs, 5).
 
     An epoch is the time between two switches of a flow; see the field `credit` of a record. The columns are
     `TIME_NS` to `RTT_SAMPLES`.
@@ -142,7 +142,9 @@ def measure(records: RecordArray, credit: Credit) -> Measurement:
 
 
 def _main_sender(records: RecordArray, active: Indices) -> Indices:
-    """Id of the arm that sent most of each step's samples, an RTT ago; `active` where no arm did."""
+    """Return the id of the arm under which the data of most of a step's samples was sent, shape (n,). For a
+    step without samples, it is the arm in `active`.
+    """
     credits = records["credit"]
     samples = credits["samples"]
     most = samples.argmax(axis=1)

@@ -20,7 +20,7 @@ from ltp_switcher.daemon.datapath.types import RecordArray
 from ltp_switcher.errors import ArtifactError, reason
 
 _HEAD: Final = [
-    ("step", "=u4"),  # Steps of the daemon before this one.
+    ("step", "=u4"),  # Number of recorded steps before this one.
     ("slot", "=u2"),  # The flow's slot. After a flow's end the slot comes again with another cookie.
     ("chosen", "=u1"),  # Arm chosen for the coming step.
     ("reserved", "=u1"),
@@ -52,7 +52,7 @@ class Recorder:
         rows["record"] = records
         try:
             self._file.write(rows.tobytes())
-            # A daemon that is killed closes nothing.
+            # A daemon that is killed does not close the file, so no rows may wait in a buffer.
             self._file.flush()
         except OSError as error:
             raise ArtifactError(f"cannot write the recording {self._path}: {error.strerror}") from error
@@ -93,7 +93,9 @@ def read_recording(path: Path) -> npt.NDArray[np.void]:
 
 
 def _begins_like_ours(dtype: np.dtype[np.void]) -> bool:
-    """Whether rows of a recording have our members, or are older and lack the last members of `record`."""
+    """Return whether the rows of a recording can be read: they have our members, or are older and lack the
+    last members of `record`.
+    """
     if dtype.names != ROW_DTYPE.names:
         return False
     own, told = ROW_DTYPE["record"], dtype["record"].names or ()

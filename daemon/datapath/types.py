@@ -181,7 +181,7 @@ def decode_arm(parts: Attributes) -> ArmInfo:
 def decode_flow(parts: Attributes) -> FlowInfo:
     """Decode a flow from the attributes of set `flow`."""
     family = read_uint(parts[FlowAttr.FAMILY])
-    # A single record comes without its size.
+    # A single record comes without its size, which is the size of the attribute.
     record = np.frombuffer(bytes(parts[FlowAttr.RECORD]), np.uint8)
     return FlowInfo(
         cookie=read_uint(parts[FlowAttr.COOKIE]),

@@ -63,12 +63,12 @@ NEWEST: Final = 1024
 last.
 """
 FRESH: Final = 64
-"""Each exchange looks for this number of the prefixes with the latest writes. A survey looks for `NEWEST` of
-them.
+"""Number of prefixes with the latest writes that each exchange looks for. A survey looks for `NEWEST` such
+prefixes.
 """
 JITTER: Final = 0.2
-"""Largest random change of the pause between exchanges, as a share of it. So hosts do not come all
-at once.
+"""Largest random change of the pause between exchanges, as a share of the pause. It keeps hosts from
+exchanging at the same moments.
 """
 PAUSE_MAX: Final = 10.0
 """Longest pause between exchanges while they fail, as a multiple of the usual pause."""
@@ -90,13 +90,15 @@ time that exchanges take.
 """
 READ_ALL_S: Final = 0.005
 """Time in seconds that the store needs for all reads of one host. After a loss, the hosts' reads are spread
-over this time for each host.
+over this time times the number of hosts.
 """
 TOLD_MAX_BYTES: Final = 48 * 1024
 """Largest request to the daemon in bytes, somewhat below the daemon's limit."""
 SOURCES_TOLD: Final = 32
 _MARKS: Final = 1024
-"""Number of marks. A host's mark, which comes from its name, is a part of its stamps."""
+"""Number of different marks. A host's mark comes from its name, and is the remainder of its stamps by this
+number.
+"""
 NAMES: Final = {place: name for name, place in PLACES.items()}
 log = logging.getLogger(__name__)
 
@@ -150,6 +152,7 @@ class Prefix:
     stamp: float | None = None
     """The prefix's stamp at the latest read. Every write to the prefix changes its stamp."""
     due_s: float = -np.inf
+    """Time from which on the prefix may be read again."""
     wait_s: float = 0.0
     """Time in seconds between two reads. It grows while reads bring nothing new."""
     told: Word | None = None
@@ -214,7 +217,8 @@ class Exchange:
         self._report(now_s)
 
     def pause_s(self, failures: int, chance: float) -> float:
-        """Time in seconds until the next exchange, after this number of failures in a row.
+        """Return the time in seconds until the next exchange, after this number of failures in a row. After a
+        loss of the store's data, it is the time until all hosts have written again.
 
         `chance` is a random number from 0 to 1, by which the pauses of hosts differ.
         """
@@ -225,11 +229,12 @@ class Exchange:
     # The daemon
 
     def _hear(self, now_s: float) -> None:
-        """Ask the daemon what it has learned."""
+        """Ask the daemon for its lessons since the last exchange."""
         told = cast("dict[str, Json]", self._daemon.call("fleet.lessons", since=self._cursor))
         cursor, model = cast("str | None", told["cursor"]), cast("int", told["model"])
         if _epoch(cursor) != _epoch(self._cursor) or model != self._model:
-            # Another daemon may have lost its knowledge, or may have another decision.
+            # A daemon that restarted may have lost its knowledge. With another decision, effects mean
+            # something else.
             for known in self._prefixes.values():
                 known.own = known.wrote = known.told = known.stamp = None
             self._survey_s = -np.inf
@@ -250,7 +255,7 @@ class Exchange:
                 del self._prefixes[name]
 
     def _tell(self, names: Sequence[str], words: Sequence[Word], sources: Sequence[list[str]]) -> None:
-        """Tell the daemon what others know of prefixes."""
+        """Tell the daemon the knowledge of other hosts about prefixes."""
         lessons: list[Json] = []
         for name, word, hosts in zip(names, words, sources, strict=True):
             known = np.flatnonzero(np.isfinite(word.variance)).tolist()
@@ -293,7 +298,7 @@ class Exchange:
         look = self._store.look(asked, self._host)
         has_lost = self._check_presence(look.presence, now_s)
         self._write(live, now_s)
-        # A store that loses data again and again is still read.
+        # No two exchanges in a row wait, so that a store that loses data again and again is still read.
         self._waited = not self._waited and self._waits(has_lost, look.whole_s, now_s)
         if self._waited:
             return
@@ -307,15 +312,16 @@ class Exchange:
         self._read(due[:READS_MAX], now_s)
 
     def _waits(self, has_lost: bool, whole_s: float, now_s: float) -> bool:
-        """Whether to read nothing yet, because the store has lost something and other hosts have to write it
-        again.
+        """Return whether to read nothing yet, because the store has lost lessons and other hosts have to
+        write theirs again. Until then, the store may have older lessons than this host knows.
 
-        Until they have, the store may have older lessons than this host knows.
+        Sets `_whole_in_s`, the time until all hosts have written again.
         """
         period_s = self._settings.period_s
         longest_s = WRITTEN * pause_s(period_s, 0, 1.0)
         if has_lost:
-            # Hosts that come late, because the store was away, still learn that all others have written.
+            # The time is kept for a longest pause more. So a host that could not reach the store still learns
+            # of it.
             keep_s = longest_s + pause_s(period_s, 64, 1.0)
             whole_s = self._store.whole_again(now_s + longest_s, keep_s)
         # The clock of the host that set the time may be wrong.
@@ -326,10 +332,12 @@ class Exchange:
         return self._whole_in_s > 0
 
     def _check_presence(self, presence: bytes | None, now_s: float) -> bool:
-        """Whether the store has lost this host's last writes. If so, everything is written and read again.
+        """Return whether the store has lost this host's last writes. If the store does not have the presence
+        that this host wrote last, this host writes and reads everything again.
 
-        If another host has this host's name by mistake, the store has lost nothing, and each host writes its
-        news.
+        The result is false if this host has written no presence yet, or if its last write failed. It is also
+        false if another host has the same name by mistake. Then the store has lost nothing, and each host
+        writes its news.
         """
         if presence == self._presence:
             return False
@@ -413,7 +421,7 @@ class Exchange:
                 continue
             # The first waits are shorter than a period, and change nothing.
             longer_s = max(2 * known.wait_s, self._settings.period_s / 4)
-            # The waits for prefixes without traffic on this host grow and grow.
+            # For a prefix without traffic on this host, the wait grows even if a read brings news.
             known.wait_s = min(longer_s, SELDOM_S if is_live else RARE_S)
             if is_live and says_more:
                 known.wait_s = 0.0
@@ -422,10 +430,11 @@ class Exchange:
             self._tell(*cast("tuple[list[str], list[Word], list[list[str]]]", zip(*news, strict=True)))
 
     def _remember(self, name: str, found: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """Take in the lessons about a prefix, by host. Returns all lessons that count, including those of
+        """Take in the lessons about a prefix, by host. Returns all lessons that count, including the ones of
         earlier reads.
 
-        So no knowledge is lost if the store was emptied, or if it returns only some of many hosts.
+        Earlier reads count, so that no knowledge is lost if the store was emptied, or if it returns the
+        lessons of only some hosts.
         """
         known = self._prefixes[name].lessons
         own = self._host.encode()

@@ -21,7 +21,9 @@ from ltp_switcher.daemon.settings.fleet import NAME
 KNOWN_MAX: Final = 256
 """Largest number of hosts that are remembered."""
 HALF_LIFE_S: Final = 600.0
-"""Time in seconds after which a comparison of a host's lesson with the others' counts only half."""
+"""Time in seconds after which a comparison of a host's lesson with the lessons of other hosts counts only
+half.
+"""
 COMPARED_LEAST: Final = 8.0
 """Least number of comparisons, weighted by age, before a host can be reported as disagreeing."""
 APART_SHARE: Final = 0.5
@@ -85,7 +87,7 @@ class Seen:
 
     @property
     def disagrees(self) -> bool:
-        """Whether the host's lessons are far from those of all other hosts in most comparisons."""
+        """Whether the host's lessons are far from the lessons of all other hosts in most comparisons."""
         return self.compared >= COMPARED_LEAST and self.apart > APART_SHARE * self.compared
 
 
@@ -93,8 +95,8 @@ class Namesakes:
     """Other services that write their presence (a sign of life) into the store under this host's name.
 
     Such a presence may also be left from an earlier run of this host, if a store that failed over brings it
-    back. The presence of a living service differs from such a remnant in two ways. It was written after this
-    host's own, or it comes again with a higher number.
+    back. A presence comes from a living service if it was written after this host's own, or if it comes again
+    with a higher number.
     """
 
     def __init__(self) -> None:
@@ -131,8 +133,8 @@ class Hosts:
         return len(self._seen)
 
     def of(self, name: bytes) -> Seen | None:
-        """The counts about the host with this name, which is the name of a field in the store; None if the
-        name is not allowed. If there is no room, the host that was seen the longest time ago is forgotten.
+        """Return the counts about the host with this name, which are 0 for a new host; None if the name is
+        not allowed. If there is no room, the host that was seen the longest time ago is forgotten.
         """
         text = name.decode(errors="replace")
         if not NAME.fullmatch(text):

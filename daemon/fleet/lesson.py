@@ -28,7 +28,7 @@ AHEAD_S: Final = 3600.0
 DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("version", "<u2"),
-        ("arms", "<u2"),  # Places of arms.
+        ("arms", "<u2"),  # Number of places for arms, `ARMS`.
         ("model", "<u4"),  # Number of the decision whose own choice the effects refer to; see `Lessons`.
         ("time_s", "<u4"),  # Unix time at which the lesson was written.
         ("visits", "<u4"),
@@ -81,7 +81,7 @@ def pack(model: int, time_s: float, visits: int, mean: Floats, variance: Floats)
     known = np.isfinite(variance)
     made["version"], made["arms"], made["model"] = VERSION, ARMS, model
     made["time_s"], made["visits"] = int(time_s), min(visits, 2**32 - 1)
-    # The knowledge of one host is never more certain than a lesson may be.
+    # `unpack` refuses a lesson with a number outside of these ranges.
     made["mean"] = np.where(known, np.clip(mean, -EFFECT_MAX, EFFECT_MAX), 0.0)
     made["variance"] = np.where(known, np.clip(variance, VARIANCE_MIN, VARIANCE_MAX), 0.0)
     made["mean"][:, 0] = made["variance"][:, 0] = 0.0
@@ -132,7 +132,7 @@ def unpack(
 
 
 def effects(lessons: Lessons, now_s: float) -> tuple[Floats, Floats]:
-    """The means and the variances of the effects in lessons, each with the shape (n, ARMS).
+    """Return the means and the variances of the effects in lessons, each with the shape (n, ARMS).
 
     The variance is infinite for an unknown effect. It grows with the age of a lesson. So the lesson of a
     silent host counts less and less, even for a host that reads it for the first time.

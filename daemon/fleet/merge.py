@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges the lessons of several hosts about a prefix, so that a host that lies moves the result little. A
+"""Merges the lessons of several hosts about a prefix. A host that lies moves the result only a little. A
 lesson has the effect of each arm, which is the arm's gain in log reward.
 
 The weight of a host's effect of an arm is one over the sum of two variances: the effect's own, and the spread
@@ -28,8 +28,8 @@ FAR: Final = 1.5
 counts in full.
 """
 APART: Final = 4.0
-"""Distance of a host's effect from those of the other hosts, in standard deviations, beyond which the host
-disagrees.
+"""Distance of a host's effect from the weighted median of all hosts, in standard deviations of this distance,
+beyond which the host disagrees.
 """
 SMALL: Final = 5
 """Least number of hosts in a site in which the lesson of one host is not enough. In such a site, `QUORUM`
@@ -89,15 +89,15 @@ def merge(mean: Floats, variance: Floats, quorum: int = 1) -> Merged:
 
 
 def quorum(hosts: int) -> int:
-    """The number of hosts that must have run an arm before their rewards with it count for the others.
-    `hosts` is the number of hosts of the site. Both numbers include this host.
+    """Return the number of other hosts that must know an arm before their effects of it count. `hosts` is the
+    number of hosts of the site, this host included.
     """
     return 1 if hosts < SMALL else QUORUM
 
 
 def _upper_median(weight: Floats, hosts: Ints) -> Floats:
-    """The median of the weights above 0 along the hosts, shape (p, 1, k). Of two middle weights, it is the
-    greater one.
+    """Return the median of the weights above 0 over the hosts, shape (p, 1, k). Of two middle weights, it is
+    the greater one.
     """
     order = np.sort(weight, axis=1)
     # Weights of 0 come first.
@@ -107,7 +107,7 @@ def _upper_median(weight: Floats, hosts: Ints) -> Floats:
 
 
 def _weighted_median(values: Floats, weight: Floats, total: Floats) -> Floats:
-    """The middle of the lower and the upper weighted median along the hosts, shape (p, k)."""
+    """Return the middle of the lower and the upper weighted median over the hosts, shape (p, k)."""
     order = np.argsort(np.where(weight > 0, values, np.inf), axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
     reached = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)

@@ -59,7 +59,7 @@ def serve(settings: FleetSection, control_socket: str) -> None:
     ever work, for example because a package is missing.
     """
     try:
-        # The client library is needed here alone.
+        # The client library is optional. Only a host that shares lessons needs it.
         from ltp_switcher.daemon.fleet.exchange import Exchange
         from ltp_switcher.daemon.fleet.store import Store
     except ModuleNotFoundError as error:

@@ -56,7 +56,7 @@ class Look:
     presence: bytes | None
     """This host's own presence, as the store has it."""
     whole_s: float
-    """Unix time by which all hosts will have written again what the store lost; 0 without a loss. The host
+    """Unix time by which all hosts will have written their lost lessons again; 0 without a loss. The host
     that found the loss set the time.
     """
 
@@ -96,7 +96,7 @@ class Store:
 
     def write(self, host: str, lessons: Mapping[str, bytes], stamp: int, keep_s: float) -> list[str]:
         """Write lessons of a host. Returns the prefixes whose lessons the store refused, for example because
-        it is full.
+        the store is full.
 
         Args:
             host: name of the host. It is the field in each prefix's hash.
@@ -123,10 +123,10 @@ class Store:
         return refused
 
     def greet(self, host: str, presence: bytes) -> bool:
-        """Write a host's presence. Call this after `write`, so that the presence shows that the lessons have
-        arrived.
+        """Write a host's presence, and drop the oldest stamps beyond `STAMPS_MAX`. Call this after `write`,
+        so that the presence shows that the lessons have arrived.
 
-        Returns false if the store refuses the presence, for example because it is full.
+        Returns false if the store refuses the presence, for example because the store is full.
         """
         stamps = f"{self._space}stamps"
         found = self._send([
@@ -136,7 +136,7 @@ class Store:
         return not isinstance(found[0], Exception)
 
     def whole_again(self, at_s: float, keep_s: float) -> float:
-        """Return the Unix time by which all hosts have written again what the store lost.
+        """Return the Unix time by which all hosts have written the lost lessons again.
 
         The first host that finds the loss sets the time, and all other hosts get the same one.
 
@@ -190,7 +190,7 @@ class Store:
             self._client = None
 
     def _ask(self, *commands: tuple[str | bytes | int, ...]) -> list[object]:
-        """The results of commands. Raises `StoreError` if the store refuses one of them."""
+        """Send commands, and return their results. Raises `StoreError` if the store refuses one of them."""
         return [self._granted(result) for result in self._send(commands)]
 
     def _granted(self, result: object) -> object:
@@ -199,7 +199,7 @@ class Store:
         return result
 
     def _send(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[object]:
-        """The results of commands that are sent in one pipeline. If the store refuses a command, its result
+        """Send commands in one pipeline, and return their results. If the store refuses a command, its result
         is the error.
         """
         try:
@@ -245,7 +245,9 @@ class Store:
 
 
 def _of(made: type[Client]) -> Callable[..., Client]:
-    """A client's class, whose options are gathered in a dictionary."""
+    """Return a client's class as a function that takes any options. The options come from a dictionary of
+    values of several types, which the class's own signature does not allow.
+    """
     return cast("Callable[..., Client]", made)
 
 
@@ -256,7 +258,7 @@ def _batches(items: Sequence[Item]) -> Iterator[list[Item]]:
 
 
 def _time_s(found: object, rest: float) -> float:
-    """A Unix time that a host has written; `rest` if there is none."""
+    """Return the Unix time that a host has written into the store; `rest` if there is none."""
     try:
         told_s = float(found) if isinstance(found, bytes) else rest
     except ValueError:
@@ -269,6 +271,6 @@ def _list(found: object) -> list[object]:
 
 
 def _pairs(found: object) -> dict[bytes, bytes]:
-    """The fields and values of a list in which they alternate."""
+    """Return the values by field, from a list in which fields and values alternate."""
     flat = cast("list[bytes]", _list(found))
     return dict(zip(flat[::2], flat[1::2], strict=True))

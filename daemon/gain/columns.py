@@ -31,7 +31,7 @@ _DTYPES: Final = {
     "prefix": np.dtype("i4"), "samples": np.dtype("u1"),
 }  # fmt: skip
 _ROOM: Final = 1.25
-"""Factor by which the room for rows grows beyond the rows that are there."""
+"""Factor of growth. When the room for rows is used up, it becomes this multiple of the rows."""
 
 
 class _Numbers(dict[bytes, int]):
@@ -91,8 +91,8 @@ class Columns:
 
     @property
     def rtt_us(self) -> Float32s:
-        """The RTT samples of all rows in µs, those of the oldest row first. `samples` tells how many belong
-        to each row.
+        """The RTT samples of all rows in µs, the ones of the oldest row first. `samples` has the number of
+        samples of each row.
         """
         return self._rtt_us[: self._n_rtt]
 
@@ -109,7 +109,7 @@ class Columns:
         begin, end = self._size, self._size + len(rows)
         if end > len(self._store["prefix"]):
             self.reserve(int(end * _ROOM))
-        # Parts of rows are slow to select from.
+        # The samples are copied first, because numpy selects slowly from a field of rows.
         rtt_us = np.ascontiguousarray(rows["rtt_us"])
         known = np.isfinite(rtt_us)
         values = rtt_us[known]
@@ -124,7 +124,7 @@ class Columns:
         self._show()
 
     def drop(self, rows: int) -> None:
-        """Forget this number of oldest rows, and prefixes that no other row has."""
+        """Forget this number of the oldest rows, and the prefixes that no other row has."""
         gone = int(self.samples[:rows].sum(dtype=np.int64))
         self._rtt_us[: self._n_rtt - gone] = self._rtt_us[gone : self._n_rtt]
         for values in self._store.values():
@@ -141,7 +141,7 @@ class Columns:
 
 
 def _roomy(values: NDArray[Scalar], used: int, size: int) -> NDArray[Scalar]:
-    """The first `used` values in an array of this size."""
+    """Return an array of this size that begins with the first `used` values."""
     made = np.empty(size, values.dtype)
     made[:used] = values[:used]
     return made

@@ -30,7 +30,9 @@ _LARGE: Final = 300
 """Least number of units in each group with which Welch's t holds even for skewed values."""
 _HALVINGS: Final = 30
 _FAR: Final = 64
-"""An interval wider than Welch's by this factor shows that the groups are too small."""
+"""If an end of the interval is farther from the effect than this multiple of Welch's half width, the groups
+are too small, and there is no interval.
+"""
 _TURNS: Final = 30
 _AT_ONCE: Final = 1 << 16
 """Number of cells, each a prefix in a time block, that are processed together. All cells of one prefix stay
@@ -41,7 +43,7 @@ _Z: Final = 1.959963984540054
 
 
 _Values = Callable[[slice], Floats]
-"""A function that returns the values of some cells."""
+"""A function that takes a slice of the cells, and returns a value for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ def t_quantile(freedom: float) -> float:
 
 
 def numbered(values: NDArray[np.integer]) -> tuple[Ints, Int32s]:
-    """The distinct numbers of an array of shape (n,), ascending, and the index of each value among them.
+    """Return the distinct numbers of an array of shape (n,), ascending, and the index of each value among
+    them, shape (n,).
 
     `numpy.unique` sorts the values. If the numbers lie close together, this function counts them instead,
     which is faster.
@@ -89,8 +92,8 @@ def numbered(values: NDArray[np.integer]) -> tuple[Ints, Int32s]:
 
 
 def difference(values: Floats, treated: Bools) -> Effect | None:
-    """The mean of treated units minus the mean of control units, with the interval of Welch's t. The units
-    are independent. None if a group has less than `CLUSTERS_MIN` units.
+    """Return the mean of treated units minus the mean of control units, with the interval of Welch's t. The
+    units are independent. None if a group has less than `CLUSTERS_MIN` units.
 
     Args:
         values: one value for each unit, shape (units,).
@@ -107,13 +110,14 @@ def difference(values: Floats, treated: Bools) -> Effect | None:
 
 
 def drawn(values: Floats, treated: Bools, before: Floats | None = None) -> Effect | None:
-    """The effect of a holdback, whose units were assigned to groups at random. None if there are too few
-    units.
+    """Return the effect of a holdback, whose units were assigned to groups at random. None if there are too
+    few units.
 
     If the units' values from before the experiment are known, they explain part of the differences between
     units, and the interval shrinks (CUPED; Deng et al., WSDM 2013). In small groups, the interval comes from
-    randomisation inference with Welch's t as the statistic. It has all effects that are compatible with other
-    random assignments of the units. So skewed values, such as shares of retransmits, do no harm.
+    randomisation inference with Welch's t as the statistic. The interval then has all effects that are
+    compatible with other random assignments of the units. So skewed values, such as shares of retransmits, do
+    no harm.
 
     Args:
         values: one value for each unit, shape (units,).
@@ -130,7 +134,9 @@ def drawn(values: Floats, treated: Bools, before: Floats | None = None) -> Effec
 
 
 def _explained(values: Floats, treated: Bools, before: Floats) -> Floats:
-    """The values less what those before explain, shape (units,)."""
+    """Return the values, shape (units,), less the part of them that the values from before the experiment
+    explain.
+    """
     known = np.isfinite(before)
     if known.sum() < 2 * CLUSTERS_MIN:
         return values
@@ -147,13 +153,17 @@ def _explained(values: Floats, treated: Bools, before: Floats) -> Floats:
 
 @lru_cache(maxsize=4)
 def _lots(n: int, n_control: int) -> Indices:
-    """Control groups of so many of n units, drawn by lot, shape (_DRAWS, n_control)."""
+    """Draw control groups of `n_control` units out of n at random. Returns the indices of their units, shape
+    (_DRAWS, n_control).
+    """
     rng = np.random.default_rng(1)
     return np.argsort(rng.random((_DRAWS, n), np.float32), axis=1)[:, :n_control]
 
 
 class _Draws:
-    """Welch's t under other draws of the groups, as a function of a supposed effect on the treated."""
+    """Randomisation inference: Welch's t of the real groups and of `_DRAWS` groups drawn at random, for any
+    supposed effect on the treated units.
+    """
 
     def __init__(self, values: Floats, treated: Bools) -> None:
         n, n_control = values.size, int((~treated).sum())
@@ -166,7 +176,9 @@ class _Draws:
         self._in_all = [part.sum() for part in parts]
 
     def limits(self, found: Effect) -> tuple[float, float] | None:
-        """The ends of the interval, the effects that 2.5 % of the draws contradict; None without an end."""
+        """Return the ends of the interval: the effects beyond which the real draw is among the most extreme
+        2.5 %. None if an end is too far away (`_FAR`).
+        """
         half = max(found.upper - found.value, 1e-12)
         lower, upper = self._limit(found.value, -half), self._limit(found.value, half)
         return None if lower is None or upper is None else (lower, upper)
@@ -183,13 +195,17 @@ class _Draws:
         return outside
 
     def _beyond(self, effect: float, side: float) -> bool:
-        """Whether the real draw is among the most extreme 2.5 % if this were the effect."""
+        """Return whether the real draw is among the most extreme 2.5 % of the draws, supposing this effect.
+        The sign of `side` tells whether low or high values of t are extreme: low ones if it is above 0.
+        """
         t = self._statistics(effect)
         as_extreme = t <= t[0] + 1e-9 if side > 0 else t >= t[0] - 1e-9
         return bool(as_extreme.mean() < 0.025)
 
     def _statistics(self, effect: float) -> Floats:
-        """Welch's t of every draw for values less the effect on the treated; the real draw first."""
+        """Return Welch's t of every draw, shape (_DRAWS + 1,), after the supposed effect was taken from the
+        values of the treated units. The real draw comes first.
+        """
         (control, control2), (total, total2) = (
             (y - effect * t, y2 - 2 * effect * yt + effect**2 * t)
             for y, y2, yt, t in (self._in_control, self._in_all)
@@ -210,9 +226,9 @@ class Switchback:
     each prefix and one for each `WINDOW` blocks. So neither another mix of destinations nor the load of the
     hour counts as an effect.
 
-    Blocks are the clusters of the errors, because all flows of a block share its luck. The errors are also
-    right for few blocks: they use HC2 with each block's leverage and Satterthwaite's degrees of freedom (Bell
-    and McCaffrey, 2002).
+    Blocks are the clusters of the errors, because chance events such as congestion affect all flows of a
+    block. The errors are also right for few blocks. They use HC2 with each block's leverage and
+    Satterthwaite's degrees of freedom (Bell and McCaffrey, 2002).
 
     There may be as many cells as rows of the log. So the cells' values are computed in parts that fit the
     processor's cache, and are not kept.
@@ -238,7 +254,9 @@ class Switchback:
         self._in_window = self._by_window(np.bincount(self._block, minlength=numbers.size))
 
     def _cut(self) -> Iterator[tuple[slice, slice]]:
-        """Pieces of some prefixes each, and their cells."""
+        """Yield pieces of whole prefixes, each as a slice of the prefixes and a slice of their cells. A piece
+        has at most `_AT_ONCE` cells, or a single prefix.
+        """
         first, ends = 0, np.append(self._begins[1:], self._prefix.size)
         while first < self._begins.size:
             begin = int(self._begins[first])
@@ -247,7 +265,9 @@ class Switchback:
             first = last
 
     def effect(self, values: Floats) -> Effect | None:
-        """The effect of the treatment on the cells' values, shape (n,). None if there are too few blocks."""
+        """Return the effect of the treatment on the cells' values, shape (n,). None if there are too few
+        blocks, or if the treatment does not vary within prefixes and windows.
+        """
         treated, control = self._treated, self._blocks - self._treated
         if min(treated, control, self._freedom) < CLUSTERS_MIN:
             return None
@@ -267,12 +287,16 @@ class Switchback:
 
     @cached_property
     def _treatment(self) -> tuple[_Values, Floats]:
-        """The treatment without its levels, and the sum of its squares in each block."""
+        """The treatment of cells, less its levels of prefixes and windows, and the sum of its squares in each
+        block, shape (blocks,).
+        """
         x = self._left(self._of_blocks(self._groups.astype(np.float64)))
         return x, self._by_block(lambda part: np.square(x(part)))
 
     def _left(self, values: _Values) -> _Values:
-        """The values without the levels of prefixes and windows, which are found by turns."""
+        """Return the values less their levels of prefixes and windows. The two kinds of levels are computed
+        in turn until neither changes, at most `_TURNS` times.
+        """
         of_prefix = self._by_prefix(values) / self._in_prefix
         of_window = self._by_window(self._by_block(values)) / self._in_window
         prefix, window = np.zeros_like(of_prefix), np.zeros_like(of_window)
@@ -311,8 +335,8 @@ class Switchback:
 
 
 def mean(values: Floats) -> tuple[float, float, float] | None:
-    """The mean of the values of independent units, shape (units,), followed by the ends of its 95 % interval.
-    None if there are too few units.
+    """Return the mean of the values of independent units, shape (units,), followed by the ends of its 95 %
+    interval. None if there are too few units.
     """
     if values.size < CLUSTERS_MIN:
         return None

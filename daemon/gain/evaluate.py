@@ -24,8 +24,8 @@ POLICY: Final = "policy"
 
 
 class NoOverlapError(LtpSwitcherError):
-    """The logged decisions cannot tell how a policy does: they never took an arm that it takes, or gave the
-    arm no chance.
+    """The logged decisions cannot tell how well a policy does. Either none of them took an arm that the
+    policy takes, or some gave such an arm no chance.
     """
 
 
@@ -120,7 +120,7 @@ def evaluate(rows: Rows, policy: str, names: dict[int, str]) -> Evaluation:
 
 
 def _chances(rows: Rows, logged: Floats, policy: str, names: dict[int, str]) -> Floats:
-    """The chance of every arm under the policy, shape (n, arms)."""
+    """Return the chance of every arm under the policy, shape (n, arms)."""
     chances = np.zeros_like(logged)
     ids = {name: arm for arm, name in names.items()}
     if policy == POLICY:
@@ -136,8 +136,8 @@ def _chances(rows: Rows, logged: Floats, policy: str, names: dict[int, str]) -> 
 
 
 def _ratio(above: Floats, below: Floats, clusters: np.ndarray) -> Mean:
-    """The sum of `above` over the sum of `below`, each of shape (n,), with an interval from the clusters'
-    residuals (delta method).
+    """Return the sum of `above` over the sum of `below`, with an interval from the clusters' residuals (delta
+    method). The arrays, and `clusters` with the number of each value's cluster, have the shape (n,).
     """
     value = above.sum() / below.sum()
     residuals = np.bincount(clusters, above - value * below)

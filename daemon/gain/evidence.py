@@ -60,12 +60,12 @@ class Round:
     together: bool
 
     def without(self, effect: float) -> Round:
-        """The round as it would be if the treatment had not changed goodput by this relative effect."""
+        """Return the round that would be if the treatment had not changed goodput by this relative effect."""
         return self._changed(-math.log1p(effect), self.treated)
 
     def redrawn(self, effect: float, treated: Bools) -> Round:
-        """The round as it would be if these blocks were treated, and the treatment changed goodput by this
-        relative effect. It is meant for a round without an effect. `treated` has the shape of `logs`.
+        """Return the round that would be if these blocks were treated, and the treatment changed goodput by
+        this relative effect. Call this only on a round without an effect. `treated` has the shape of `logs`.
         """
         return self._changed(math.log1p(effect), treated)
 
@@ -90,14 +90,15 @@ class Round:
 
 
 def _mean(values: Floats, known: Bools, axis: int) -> Floats:
-    """The mean of the known values along an axis, which is kept; 0 where there is none."""
+    """Return the mean of the known values along an axis; 0 if none is known. The axis keeps the length 1."""
     count = known.sum(axis=axis, keepdims=True)
     total = np.where(known, values, 0.0).sum(axis=axis, keepdims=True)
     return np.asarray(total / np.maximum(count, 1), np.float64)
 
 
 def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
-    """Logarithms of the payments of bets that the treated blocks have low ranks, shape (bets,).
+    """Return the logarithms of the payments of bets that the treated blocks have low ranks, summed over the
+    units, shape (bets,).
 
     A bet with a negative size is on high ranks. Blocks without a value do not count. Among the blocks with a
     value, all choices of the same number of treated blocks are equally likely.
@@ -130,7 +131,7 @@ def log_bets(values: Floats, treated: Bools, bets: Floats) -> Floats:
 def _sums_of_products(weights: Floats, largest: int) -> Floats:
     """Sum the products of all choices of k weights, for k from 0 to `largest`.
 
-    The weights lie along the first axis; so does k in the result.
+    The weights lie along the first axis. The first axis of the result is k.
     """
     sums = np.zeros((largest + 1, *weights.shape[1:]))
     sums[0] = 1.0
@@ -151,8 +152,8 @@ class Evidence:
         self.effects: Floats = np.unique(np.asarray(effects, np.float64))
         shape = self.effects.size, 2, BETS.size
         self._logs: Floats = np.zeros(shape)
-        """Logarithms of the products of all bets, shape (effects, 2, bets). Bets on low ranks come first,
-        then those on high ranks.
+        """Logarithms of the products of all bets, shape (effects, 2, bets). The first of the two are bets on
+        low ranks, and the second are bets on high ranks.
         """
         self._most: Floats = np.zeros(shape[:2])
         """The greatest logarithm that each martingale has reached so far, shape (effects, 2)."""
@@ -243,5 +244,5 @@ class Power:
         """Estimated number of rounds until the effect is proven; None if not known."""
         if not self._rounds or self._gain.max() <= 0:
             return None
-        # The best bet has to make up for the others, too.
+        # The test takes the mean over all bets. So the best bet has to pay more, to make up for all others.
         return float((PROOF + math.log(BETS.size)) * self._rounds / self._gain.max())

@@ -54,7 +54,9 @@ def export(
 def _write_csv(
     parts: Iterable[Rows], names: Mapping[int, str], path: Path, tell: Callable[[int], None]
 ) -> None:
-    """A column for each number: `probability_bbr`, `context_loss`, `rtt_us_1`. What is not known is empty."""
+    """Write a table with a column for each number, such as `probability_bbr`, `context_loss` and `rtt_us_1`.
+    Unknown numbers are empty.
+    """
     written = 0
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
@@ -66,7 +68,7 @@ def _write_csv(
 
 
 def _flat(rows: Rows, names: Mapping[int, str]) -> dict[str, list[object]]:
-    """The columns of a table of numbers and words, each of length n."""
+    """Return the columns of a table by name, with n cells each."""
     columns: dict[str, list[object]] = {}
     for name in ROW_DTYPE.names or ():
         values = rows[name]
@@ -84,7 +86,9 @@ def _flat(rows: Rows, names: Mapping[int, str]) -> dict[str, list[object]]:
 
 
 def _cells(values: np.ndarray) -> list[object]:
-    """Values of shape (n,). Numbers have as many digits as it takes to tell them from their neighbours."""
+    """Return the cells of a column, from values of shape (n,). A number has as many digits as it takes to
+    tell it from its neighbours. NaN becomes an empty text.
+    """
     if values.dtype.kind == "S":
         return [value.decode() for value in values.tolist()]
     if values.dtype.kind == "f":

@@ -86,7 +86,7 @@ class KeptFlows:
 
 
 def _of_flows(rows: OutcomeRows) -> OutcomeRows:
-    """The parts of these outcomes that are needed, shape (n,)."""
+    """Return the fields of these outcomes that `effects` needs, shape (n,)."""
     made = np.empty(len(rows), _FLOW_DTYPE)
     for name in ("time_s", "group", "block"):
         made[name] = rows[name]
@@ -96,11 +96,12 @@ def _of_flows(rows: OutcomeRows) -> OutcomeRows:
 
 
 def effects(rows: OutcomeRows, since_s: float = 0.0) -> dict[str, Effect | None]:
-    """The relative change of a flow's reward that the daemon's choices cause, for `ALL` and each size class.
+    """Return the relative change of a flow's reward that the daemon's choices cause, for `ALL` and each size
+    class.
 
-    It comes from the change of the mean value (`value.of`), the logarithm of the reward. Each flow counts
-    once, weighted by its information. The result is empty if no outcome belongs to an experiment. An effect
-    is None if there are too few units.
+    The change comes from the mean value (`value.of`), the logarithm of the reward. Each flow counts once,
+    weighted by its information. The result is empty if no outcome belongs to an experiment. An effect is None
+    if there are too few units.
 
     Args:
         rows: outcomes of the whole log, in the order of writing, shape (n,). Outcomes from before the
@@ -131,7 +132,7 @@ def effects(rows: OutcomeRows, since_s: float = 0.0) -> dict[str, Effect | None]
 
 
 class _Values:
-    """The values of flows, less the mean of their size class. Arrays of shape (n,).
+    """The values of flows, less the mean of their size class. All arrays have the shape (n,).
 
     Args:
         rows: outcomes, each of another flow.
@@ -145,12 +146,12 @@ class _Values:
         """Number of each flow's prefix and size class."""
         self.information = value.information(told)
         self.known: Bools
-        """Whether a flow counts."""
+        """Whether a flow counts: its value is finite, and its information is above 0."""
         raw = value.raw_values(told)
         of_place = value.means(raw, self.place)[self.place]
         of_class = value.means(raw, self.size)[self.size]
         self.values: Floats = value.clipped(raw, self.place) + of_place - of_class
-        # If losses leave no throughput to any flow of a unit, its value is the lowest one.
+        # A flow gets the lowest value if losses leave no reward to any flow of its prefix and size class.
         self.values[np.isneginf(raw) & np.isnan(of_place) & ~np.isnan(of_class)] = -value.CLIP
         self.known = np.isfinite(self.values) & (self.information > 0)
 
@@ -159,7 +160,8 @@ class _Values:
         return {name: self.known & (self.size == number) for number, name in enumerate(value.SIZE_NAMES)}
 
     def of_units(self, chosen: Bools, units: Ints, count: int) -> Floats:
-        """The mean by information over the flows of each unit, shape (count,); NaN where it has none.
+        """Return the mean value of each unit's flows, weighted by information, shape (count,); NaN for a unit
+        without flows.
 
         Args:
             chosen: the flows that count, shape (n,).
@@ -174,7 +176,9 @@ class _Values:
 
 
 def _switchback(said: _Values, rows: OutcomeRows, chosen: Bools) -> Effect | None:
-    """The effect within prefixes and size classes, between blocks."""
+    """Return the effect of a switchback, by a comparison of blocks within each prefix and size class. None if
+    there are too few blocks.
+    """
     if not chosen.any():
         return None
     blocks, block = numbered(rows["block"][chosen])
@@ -188,7 +192,9 @@ def _switchback(said: _Values, rows: OutcomeRows, chosen: Bools) -> Effect | Non
 
 
 def _holdback(said: _Values, rows: OutcomeRows, chosen: Bools, trial: Bools) -> Effect | None:
-    """The effect between prefixes, of which the flows before the experiment tell how they differ."""
+    """Return the effect of a holdback, by a comparison of prefixes. Flows from before the experiment show how
+    the prefixes differ anyway.
+    """
     count = int(said.prefix.max()) + 1
     now, before = (
         said.of_units(part, said.prefix[part], count) for part in (chosen & trial, chosen & ~trial)

@@ -2,9 +2,10 @@
 """Frames: pieces of a file that are checked when they are read. A reader finds the next frame after any
 damage.
 
-A frame is a header and its content. The header is little-endian: a mark (8 bytes), the layout of the content
-(u32), its length in bytes (u32), the frame's number in its file from 0 on (u64), the content's CRC-32 (u32),
-and the CRC-32 of the header up to here (u32). A reader that finds other bytes goes on at the next mark.
+A frame is a header and its content. The header is little-endian. It has a mark (8 bytes), the layout of the
+content (u32), and the content's length in bytes (u32). Then come the frame's number in its file from 0 on
+(u64), the content's CRC-32 (u32), and the CRC-32 of the header up to here (u32). A reader that finds other
+bytes goes on at the next mark.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Scan:
     offset: int = 0
     """Number of bytes from the beginning that need not be read again."""
     damaged: int = 0
-    """Number of lost frames, from gaps in the frames' numbers. Each unreadable stretch counts as one at
-    least.
+    """Number of lost frames, counted from the gaps in the frames' numbers. An unreadable stretch counts as at
+    least one frame.
     """
     lost: bool = False
     """Whether the last bytes before `offset` were unreadable. `damaged` does not include them yet."""
@@ -53,7 +54,7 @@ class Scan:
         return not self._number and (self.lost or self.damaged > 0)
 
     def frames(self, data: bytes, *, final: bool) -> Iterator[tuple[int, memoryview]]:
-        """The layout and content of each frame in `data`, the bytes of the file from `offset` on.
+        """Yield the layout and content of each frame in `data`, the bytes of the file from `offset` on.
 
         Reading moves `offset`. If more bytes may come (`final` is false), reading stops before an unfinished
         frame.
@@ -85,7 +86,9 @@ class Scan:
         self.offset += at
 
     def _header(self, data: bytes, at: int) -> tuple[int, int, int, int] | None:
-        """Layout, number, checksum and end of the frame that begins here; None where none does."""
+        """Return the layout, number, checksum and end of the frame that begins at `at`; None if no new frame
+        begins there.
+        """
         if len(data) - at < HEADER_BYTES:
             return None
         mark, layout, length, number, checksum = _HEADER.unpack_from(data, at)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log on disk, of decisions or outcomes. A thread writes its rows in frames. The log goes on in a new file
-when a file is full, and the oldest files are deleted.
+"""A log on disk, of decisions or outcomes. A thread writes the log's rows in frames. When a file is full, the
+log goes on in a new file. The oldest files are deleted if it needs their room.
 
 Files are numbered, and rows are in the order in which they were written, whatever the clock says. A frame
 (`frames`) holds the rows of about a second. A damaged frame is counted and left out.
@@ -66,8 +66,8 @@ class Form:
         return _layout(self.dtype)
 
     def rows(self, layout: int, content: memoryview) -> Rows | None:
-        """The rows in the content of a frame with this layout, shape (n,); None if the layout is
-        not known.
+        """Return the rows in the content of a frame with this layout, shape (n,); None if the layout is not
+        known, or the content does not consist of whole rows.
         """
         if layout == self.layout:
             return _of_bytes(content, self.dtype)
@@ -94,7 +94,7 @@ class Form:
         return int(number) if named and number.isascii() and number.isdecimal() else 0
 
     def foreign_files(self, folder: Path) -> list[Path]:
-        """Files of the log that a version of the program without frames wrote."""
+        """Return the files of the log that an earlier version of the program wrote, which had no frames."""
         return sorted(folder.glob(f"{self.name}-*.npy"))
 
 
@@ -176,7 +176,7 @@ class LogWriter:
             file.close()
 
     def _gathered(self) -> Rows | None:
-        """The rows of about a second; None at the end."""
+        """Wait for rows, and return the rows of about a second; None once the log closes and no row waits."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             self._changed.wait_for(
@@ -199,7 +199,7 @@ class LogWriter:
         self._lost = 0
 
     def _begin(self) -> _File:
-        """A new file; the oldest ones make room for it."""
+        """Begin a new file. The oldest files are deleted if the new one needs their room."""
         self._folder.mkdir(parents=True, exist_ok=True)
         files = self._form.files_of(self._folder)
         self._number = max([self._number, *map(self._form.number, files)]) + 1
@@ -227,16 +227,20 @@ class _File:
         self._file: BinaryIO = path.open("xb", buffering=0)
 
     def room(self, bytes_max: int) -> int:
-        """The rows for which a frame has room in a file of so many bytes; at least one in an empty file."""
+        """Return the number of rows that a frame may have so that the file stays within `bytes_max`. In an
+        empty file, it is at least one.
+        """
         room = max(bytes_max - self._bytes - HEADER_BYTES, 0) // self._form.dtype.itemsize
         return max(room, int(not self._frames))
 
     def append(self, rows: Rows) -> None:
-        """Write a frame. Raises `OSError` where there is no room for it, and takes back what was written."""
+        """Write a frame. If there is no room for it, remove the written part from the file, and raise
+        `OSError`.
+        """
         frame = memoryview(packed(self._form.layout, self._frames, rows.tobytes()))
         done = 0
         try:
-            # A disk that fills up takes a part, and refuses the next one.
+            # A disk that fills up takes a part of the frame, and refuses the rest at the next call.
             while done < len(frame):
                 done += self._file.write(frame[done:])
         except OSError:
@@ -311,14 +315,14 @@ class Reader:
         return Skipped(damaged + self._unfinished, len(self._foreign), self._old)
 
     def bytes_ahead(self) -> int:
-        """Rough number of bytes that the next call of `news` reads. Raises `ArtifactError` if the log cannot
-        be read.
+        """Return the rough number of bytes that the next call of `news` reads. Raises `ArtifactError` if the
+        log cannot be read.
         """
         return sum(_size(file) - self._scans.get(file, Scan()).offset for file in self._found())
 
     def news(self) -> Iterator[tuple[Path, Rows]]:
-        """The rows added since the last call, in the order of writing. Each item has a file, and some rows
-        from it.
+        """Yield the rows that were added since the last call, in the order of writing. Each item has a file,
+        and some of its rows.
 
         Raises `ArtifactError` if nothing can be read.
         """
@@ -351,7 +355,7 @@ class Reader:
         return files[self._old :]
 
     def _read(self, path: Path, *, final: bool) -> Iterator[Rows]:
-        """Read the new rows of a file. To a file that is not `final`, more may be added."""
+        """Read the new rows of a file. If it is not `final`, rows may still be added to it."""
         scan = self._scans[path]
         try:
             with path.open("rb") as file:
@@ -391,12 +395,12 @@ def _layout(dtype: np.dtype[np.void]) -> int:
 
 
 def _of_bytes(content: memoryview, dtype: np.dtype[np.void]) -> Rows | None:
-    """The rows in a frame's content; None where it holds no whole number of them."""
+    """Return the rows in a frame's content; None if the content does not consist of whole rows."""
     return None if len(content) % dtype.itemsize else np.frombuffer(content, dtype)
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; 0 where it has made room for a newer one."""
+    """Return the size of a file in bytes; 0 if the file was deleted to make room for a newer one."""
     with contextlib.suppress(FileNotFoundError):
         return path.stat().st_size
     return 0

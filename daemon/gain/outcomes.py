@@ -30,7 +30,7 @@ FOLDER: Final = "outcomes"
 ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("time_s", "=f8"),  # Unix time at which the outcome was reported.
-        ("outcome", OUTCOME_DTYPE),  # As the module told it; netns is 0 for the daemon's own namespace.
+        ("outcome", OUTCOME_DTYPE),  # From the module, but netns is 0 for the daemon's own namespace.
         ("group", "=u1"),  # One of `Group`, by the flow's birth.
         ("block", "=i4"),  # Number of the time block of its birth; -1 if there is none.
     ]
@@ -84,8 +84,8 @@ def born_s(rows: OutcomeRows) -> Floats:
 
 
 def latest(outcomes: OutcomeArray) -> Bools:
-    """True for the last of each flow's outcomes, shape (n,). Outcomes are in the order in which the module
-    sent them.
+    """Return true for the last outcome of each flow, shape (n,). The outcomes are in the order in which the
+    module sent them.
 
     The kernel's cookies of sockets begin anew when a machine boots, so ports and address also distinguish
     flows.
@@ -125,8 +125,8 @@ def prefix_text(key: np.void) -> str:
 
 
 def network_text(packed: bytes, bits: int, netns: int) -> str:
-    """The text of a network: its address (4 or 16 bytes) and its length in bits, then an @ and its namespace
-    unless that is 0.
+    """Return the text of a network from its address (4 or 16 bytes) and its length in bits. If `netns` is not
+    0, an @ and `netns` follow.
     """
     text = f"{ipaddress.ip_address(packed)}/{bits}"
     return f"{text}@{netns}" if netns else text
@@ -152,8 +152,8 @@ def prefix_key(text: str) -> np.void:
 
 
 def numbered_prefixes(outcomes: OutcomeArray) -> tuple[list[str], Ints]:
-    """The texts of the flows' destination prefixes, each once, and the index of each flow's prefix among
-    these, shape (n,).
+    """Return the texts of the flows' destination prefixes, each once, and the index of each flow's prefix
+    among them, shape (n,).
     """
     keys = prefix_keys(outcomes)
     found, numbers = np.unique(keys.view(f"V{PREFIX_KEY.itemsize}"), return_inverse=True)
@@ -203,7 +203,8 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     groups = prefixes * len(value.SIZE_NAMES) + value.size_classes(told)
     values = value.about_lines(raw, groups, told["acked_bytes"])
     information = value.information(told)
-    # The module's numbers begin anew when the machine boots. A visit lasts for a minute at most.
+    # The module's numbers begin anew when the machine boots, so the hour of birth also tells visits apart. A
+    # visit takes flows for a minute at most, so it seldom spans two hours.
     numbers = np.where(
         told["visit"] > 0, told["visit"].astype(np.int64), -timed_visits(prefixes, births_s, ended_s)
     )
@@ -224,8 +225,8 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
 
 
 def timed_visits(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:
-    """The number of each flow's visit, shape (n,), from 1 on, by the times of birth and end alone. A visit is
-    a group of flows to a prefix that began near each other.
+    """Return the number of each flow's visit, shape (n,), from 1 on, found from the times of birth and end
+    alone. A visit is a group of flows to a prefix that began near each other.
     """
     numbers = np.zeros(len(prefixes), np.int64)
     number, prefix, began_s, busy_until_s = 0, -1, 0.0, 0.0
@@ -308,7 +309,9 @@ def summarised(rows: OutcomeRows, names: Mapping[int, str]) -> list[Summary]:
 
 
 def _mean(values: Floats, weights: Floats) -> tuple[float, float]:
-    """The weighted mean of the finite values, and half of its 95 % interval."""
+    """Return the weighted mean of the finite values, and half the width of its 95 % interval. The mean is NaN
+    without a finite value, and the width is NaN with fewer than two.
+    """
     finite = np.isfinite(values)
     values, weights = values[finite], weights[finite]
     if not values.size:

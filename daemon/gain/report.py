@@ -136,7 +136,9 @@ def report(
 
 
 def _sorted_pairs(first: UInt32s, second: UInt32s) -> NDArray[np.void]:
-    """Pairs of numbers, sorted by the first ones and, where these are equal, by the second ones."""
+    """Return pairs of numbers, sorted by the first number and, where the first numbers are equal, by the
+    second.
+    """
     pairs = np.empty(first.size, _PAIR)
     pairs["first"], pairs["second"] = first, second
     # Sorting numbers takes a tenth of the time of finding their order.
@@ -159,9 +161,13 @@ class _Groups:
         key, place = pairs["first"], pairs["second"]
         last = np.append(key[1:] != key[:-1], True)[: key.size]
         self.ends = (np.flatnonzero(last) + 1).astype(np.uint32)
-        """Behind each unit's last place in `ordered`, shape (count,). Units are in their keys' order."""
+        """End of each unit's rows in `ordered`, one place behind the last row, shape (count,). The units are
+        in the order of their keys.
+        """
         self.ordered: UInt32s = rows[place]
-        """The first unit's rows in the log's order, then those of the second one, and so on; shape (m,)."""
+        """Rows of the log, shape (m,): first the rows of the first unit in the log's order, then the rows of
+        the second unit, and so on.
+        """
         self._rows = rows
         self._unit = np.empty(keys.size, np.int32)
         self._unit[place] = np.cumsum(last, dtype=np.int32) - last
@@ -178,7 +184,9 @@ class _Groups:
         return found
 
     def total(self, values: Callable[[UInt32s], NDArray[np.generic]]) -> Floats:
-        """The sum over each unit's rows, shape (count,), of the values that these rows have."""
+        """Return the sum of a value over each unit's rows, shape (count,). `values` returns the values of
+        some rows.
+        """
         found = np.zeros(self.count)
         for begin in range(0, self._rows.size, _ROWS_AT_ONCE):
             part = slice(begin, begin + _ROWS_AT_ONCE)
@@ -186,7 +194,9 @@ class _Groups:
         return found
 
     def pieces(self) -> Iterator[tuple[slice, UInt32s, Indices]]:
-        """Some units at a time: which these are, their rows, and the place of each unit's first row."""
+        """Yield some units at a time: a slice of the units, their rows, and the index of each unit's first
+        row among these rows.
+        """
         first = begin = 0
         while first < self.count:
             last = max(int(np.searchsorted(self.ends, begin + _ROWS_AT_ONCE, "right")), first + 1)
@@ -197,12 +207,16 @@ class _Groups:
 
 
 def _rows_where(chosen: Bools) -> UInt32s:
-    """The places of the chosen rows, in half of the memory that numpy's own places take."""
+    """Return the indices of the chosen rows as 32-bit numbers, which take half of the memory of numpy's own
+    indices.
+    """
     return np.flatnonzero(chosen).astype(np.uint32)
 
 
 class _Log:
-    """The rows of a log with the numbers of their prefixes, which are in the order of the names."""
+    """The rows of a log. `names` has the prefixes in sorted order, and the number of a prefix is its place
+    there.
+    """
 
     def __init__(self, rows: Columns) -> None:
         self.rows = rows
@@ -213,11 +227,13 @@ class _Log:
         self._rank[order] = np.arange(len(order), dtype=np.int32)
 
     def prefix(self, at: UInt32s) -> Int32s:
-        """The places in `names` of these rows' prefixes, shape (m,)."""
+        """Return the places in `names` of these rows' prefixes, shape (m,)."""
         return np.asarray(self._rank[self.rows.prefix[at]], np.int32)
 
     def measure(self, name: str, groups: _Groups) -> Floats:
-        """A measure of units, shape (count,), NaN where unmeasured; as a logarithm if it is of `RATIOS`."""
+        """Return a measure of units, shape (count,); NaN where it is not known. A measure in `RATIOS` is
+        returned as a logarithm.
+        """
         rows, total = self.rows, groups.total
         with np.errstate(divide="ignore", invalid="ignore"):
             if name == "goodput":
@@ -243,7 +259,9 @@ class _Log:
         return groups.total(lambda at: self.rows.acked_bytes[at])
 
     def _log_life(self, at: UInt32s) -> Floats:
-        """The logarithm of the life of the flows that ended with these rows; 0 for others."""
+        """Return the logarithm of the life in seconds of flows that ended with these rows, shape (m,); 0 for
+        all other rows.
+        """
         life_s = self.rows.life_s[at].astype(np.float64)
         return np.log(np.where(self.rows.ended[at] & (life_s > 0), life_s, 1.0))
 
@@ -255,19 +273,23 @@ class _Log:
         return first
 
     def _samples(self, at: UInt32s) -> tuple[Ints, Float32s]:
-        """How many RTT samples each of these rows has, shape (m,), and all of them, µs, row by row."""
+        """Return the number of RTT samples of each of these rows, shape (m,), and all the samples in µs, row
+        by row.
+        """
         n = self.rows.samples[at].astype(np.int64)
         places = np.repeat(self._first_sample[at] - (np.cumsum(n) - n), n)
         places += np.arange(places.size)
         return n, self.rows.rtt_us[places]
 
     def _rtt_sum_us(self, at: UInt32s) -> Floats:
-        """The sum of each of these rows' RTT samples, shape (m,)."""
+        """Return the sum of each of these rows' RTT samples in µs, shape (m,)."""
         n, rtt_us = self._samples(at)
         return np.asarray(np.bincount(np.repeat(np.arange(n.size), n), rtt_us, n.size), np.float64)
 
     def _rtt_us(self, groups: _Groups, share: float) -> Floats:
-        """The quantile of each unit's RTT samples, shape (count,); NaN without a sample."""
+        """Return the quantile `share` (0 to 1) of each unit's RTT samples in µs, shape (count,); NaN without
+        a sample.
+        """
         found = np.full(groups.count, np.nan)
         for units, at, begins in groups.pieces():
             n, rtt_us = self._samples(at)
@@ -284,7 +306,7 @@ class _Log:
 
 
 def _before(log: _Log) -> UInt32s:
-    """The rows of the daemon's decisions, or its advice, from before the log's first experiment."""
+    """Return the rows from before the log's first experiment in which the daemon decided, or advised."""
     rows = log.rows
     in_trial = rows.active & (rows.group != Group.NONE)
     begin_s = rows.time_s[in_trial].min(initial=np.inf)
@@ -294,7 +316,8 @@ def _before(log: _Log) -> UInt32s:
 
 
 class _Units:
-    """The independent units of an experiment: a prefix in a time block, or over all time.
+    """The units of an experiment: in a switchback, a prefix in a time block, and in a holdback, a prefix over
+    all time.
 
     Args:
         log: the log.
@@ -319,21 +342,23 @@ class _Units:
         self._before = None if before is None else _Groups(before, log.prefix(before))
 
     def largest_prefixes(self) -> list[int]:
-        """The numbers of the prefixes with the most data."""
+        """Return the numbers of the `PREFIXES_MAX` prefixes with the most data, the largest first."""
         prefixes, number = numbered(self.prefix)
         sent = np.bincount(number, self._log.sent_bytes(self._groups))
         return [int(prefixes[place]) for place in np.argsort(-sent, kind="stable")[:PREFIXES_MAX]]
 
     def of(self, prefix: int) -> slice:
-        """The units of a prefix, which stand together."""
+        """Return the units of a prefix, which are next to each other."""
         return slice(*np.searchsorted(self.prefix, (prefix, prefix + 1)).tolist())
 
     def effects(self, parts: Sequence[slice]) -> list[dict[str, Effect | None]]:
-        """The effect on each measure over each of these parts of the units."""
+        """Return the effect on each measure, for each of these parts of the units."""
         found: list[dict[str, Effect | None]] = [{} for _ in parts]
-        # Most measures are known of all units, whose levels are found once.
+        # Most measures are known for all units of a part. For these, the levels of the treatment are computed
+        # once.
         whole = [self._switchback(part) for part in parts]
-        # There may be as many units as rows, so that the values of all measures would take much memory.
+        # The measures come one by one. There may be as many units as rows, so all at once would take much
+        # memory.
         for name in MEASURES:
             values = self._log.measure(name, self._groups)
             if name == "reward":
@@ -354,10 +379,11 @@ class _Units:
         return found
 
     def _lift(self, values: Floats) -> None:
-        """Let units whose losses leave no reward count, `CLIP` below the mean of those beside them.
+        """Give a value to units whose losses leave no reward: `CLIP` below the mean of the units beside them.
+        These are the units of the same prefix in a switchback, and all units in a holdback.
 
-        values: log of the reward, shape (count,), -inf there; changed in place. Where there is no such mean,
-        the unit stays without a value.
+        `values` has the logarithm of each unit's reward, shape (count,), and -inf if there is none. It is
+        changed in place. If no unit beside has a finite value, the unit gets NaN.
         """
         of = self.prefix if self._before is None else np.zeros_like(self.prefix)
         finite, nothing = np.isfinite(values), np.isneginf(values)
@@ -368,12 +394,14 @@ class _Units:
         values[nothing] = means[of[nothing]] - value.CLIP
 
     def _switchback(self, part: slice, known: Bools | EllipsisType = ...) -> Switchback:
-        """The known ones of these units as cells."""
+        """Make cells of the known units in this part; by default all of them are known."""
         _, prefix = numbered(self.prefix[part][known])
         return Switchback(self._treated[part][known], self._block[part][known], prefix)
 
     def _values_before(self, name: str) -> Floats | None:
-        """The measure before a holdback, whose units are prefixes, shape (count,); NaN where not known."""
+        """Return each unit's measure from before a holdback, shape (count,); NaN where it is not known. None
+        for a switchback.
+        """
         if self._before is None:
             return None
         of_prefix = np.full(len(self._log.names), np.nan)
@@ -402,7 +430,9 @@ def _arms(log: _Log, counts: Bools, names: Mapping[int, str]) -> dict[str, ArmUs
 
 
 def _typical(logs: Floats) -> tuple[float, float, float] | None:
-    """The geometric mean with its interval: among prefixes that differ a thousandfold, not that of a few."""
+    """Return the geometric mean and the ends of its interval, from logarithms by prefix. Prefixes differ a
+    thousandfold, and a few of them would decide an arithmetic mean.
+    """
     found = mean(logs[np.isfinite(logs)])
     if found is None:
         return None
@@ -411,9 +441,10 @@ def _typical(logs: Floats) -> tuple[float, float, float] | None:
 
 
 def _advice(log: _Log, at: UInt32s) -> tuple[Floats, dict[str, Advice]]:
-    """The agreement with the advice by prefix, shape (prefixes,); and the advice for those with most data.
+    """Return the agreement with the advice by prefix, shape (prefixes,), and the advice for the prefixes with
+    the most data.
 
-    `at`: rows of advice, shape (m,).
+    `at` has the indices of the rows of advice, shape (m,).
     """
     rows = log.rows
     prefixes, unit = numbered(log.prefix(at))
@@ -428,9 +459,11 @@ def _advice(log: _Log, at: UInt32s) -> tuple[Floats, dict[str, Advice]]:
 
 
 def _advice_of(rows: Columns, at: UInt32s, agreed: float) -> Advice:
-    """The advice for a prefix with these rows, shape (m,)."""
+    """Compare the advice for a prefix with its flows' arms. `at` has the indices of the prefix's rows, shape
+    (m,).
+    """
     followed, reward = rows.arm[at] == rows.ran[at], rows.reward[at].astype(np.float64)
-    # All decisions of a flow share its luck, so they are not independent.
+    # The rewards of a flow's decisions depend on each other, so each flow counts once for each choice of arm.
     known = np.isfinite(reward)
     flows, unit = np.unique(rows.cookie[at][known] * 2 + followed[known], return_inverse=True)
     earned = np.bincount(unit, reward[known], flows.size) / np.maximum(np.bincount(unit), 1)

@@ -51,8 +51,8 @@ SHOWN: Final = (-0.5, -0.3, -0.2, -0.15, -0.1, -0.07, -0.05, -0.03, -0.02, -0.01
 the status ends at tested values.
 """
 _DRAWS: Final = 8
-"""Number of lots from which a round estimates the time until a proof. With a lot for each prefix, each prefix
-counts as one.
+"""Number of lots from which a round estimates the time until a proof. If each prefix has a lot of its own,
+the lot of each prefix counts as one.
 """
 
 
@@ -100,8 +100,8 @@ class Plan:
     stage_max_s: float
 
     def excluded(self, stage: int) -> float:
-        """The relative effect on goodput, below 0, that must be excluded before the stage after `stage`
-        begins.
+        """Return the relative effect on goodput, below 0, that must be excluded before the stage after
+        `stage` begins.
         """
         return -self.tolerance / STAGES[stage + 1].share
 
@@ -144,8 +144,8 @@ class StageTrial(Trial):
     def group(self, time_s: float, *, control: bool) -> Group:
         """The group that the log gives to a row that begins at a Unix time.
 
-        In a rollout by prefixes, a prefix is in both groups in turn. The report does not know this design. So
-        such rows are in the group that it leaves out.
+        In a rollout by prefixes, a prefix is in both groups in turn. The report does not know this design, so
+        such rows are in the group that the report leaves out.
         """
         if self.by_prefix or self.block(time_s) < self.first or time_s % self.block_s < self.washout_s:
             return Group.WASHOUT
@@ -160,8 +160,8 @@ class StageTrial(Trial):
         return treated
 
     def _draws(self, units: UInt64s, number: int) -> UInt64s:
-        """A random number for each unit and block of a round, shape (n, blocks). A unit is treated in the
-        blocks with its lowest numbers.
+        """Return a random number for each unit and block of a round, shape (n, blocks). A unit is treated in
+        the blocks with its lowest numbers.
         """
         places = range(STAGES[self.stage].blocks)
         keys = [_number(f"{self.seed} {self.stage} {number} {place}") for place in places]
@@ -172,7 +172,7 @@ _ALL: Final[UInt64s] = np.zeros(1, np.uint64)
 
 
 def unit_of(prefix: bytes) -> int:
-    """A number of 64 bits for a prefix, computed from its text in the decision log."""
+    """Return a number of 64 bits for a prefix, computed from its text in the decision log."""
     return int.from_bytes(hashlib.blake2b(prefix, digest_size=8).digest())
 
 
@@ -190,7 +190,9 @@ def _mixed(values: UInt64s) -> UInt64s:
 
 
 class _Sums:
-    """Sums of prefixes over the blocks of a round."""
+    """Sums for each prefix in each block of a round: acknowledged bytes and busy time, shape (prefixes,
+    blocks).
+    """
 
     def __init__(self, blocks: int, units: UInt64s | None = None) -> None:
         self.units: UInt64s = np.zeros(0, np.uint64) if units is None else units
@@ -342,7 +344,7 @@ class Rollout:
                 logs = self._sums.logs()
                 self._judged = Round(logs, np.broadcast_to(lots, logs.shape), not trial.by_prefix)
                 self._next_effect = 0
-            # After a pause of the daemon whole rounds may be missing.
+            # After a pause of the daemon, whole rounds without any data may have passed.
             self._begin += blocks * (1 + over // blocks)
             self._sums = _Sums(blocks)
         elif now_s - self._stage_began_s >= self.plan.stage_max_s:
@@ -496,7 +498,9 @@ def _plan(words: object) -> Plan:
 
 
 def _difference(found: Round) -> Floats:
-    """The sum of the units' differences of treated and other blocks, and the number of units; shape (2,)."""
+    """Return the sum over the units of the mean value in treated blocks minus the mean value in other blocks,
+    and the number of these units, shape (2,). Units without both kinds of blocks are left out.
+    """
     values, treated = found.values()
     known = np.isfinite(values)
     sums = [np.where(known & part, values, 0.0).sum(axis=1) for part in (treated, ~treated)]

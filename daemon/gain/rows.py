@@ -60,7 +60,7 @@ ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("time_s", "f8"),  # Unix time of the decision.
         ("duration_s", "f4"),  # Time until the flow's next decision, or its end.
-        ("busy_s", "f4"),  # Part of this time in which data was acknowledged, in steps of a second.
+        ("busy_s", "f4"),  # Seconds with data acknowledged; `duration_s` if none was seen.
         ("cookie", "u8"),  # Cookie of the flow.
         ("prefix", "S32"),  # Destination prefix of the flow.
         ("model", "u4"),  # Version of the policy: its kind, its settings and the program's version.
@@ -71,7 +71,7 @@ ROW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("group", "u1"),  # One of `Group`.
         ("active", "?"),  # Whether the decision was carried out.
         ("ended", "?"),  # Whether the flow ended.
-        ("block", "i8"),  # Number of the time block of a switchback; -1 if there is none.
+        ("block", "i8"),  # Number of the time block of a switchback or rollout; -1 without one.
         ("probability", "f4", (ARMS_MAX + 1,)),  # Probability of every arm by its id, given the context.
         ("context", [(name, "f4") for name in CONTEXT]),
         ("reward", "f4"),  # Eq. 1 over the data sent under the arm, 0 to 1; NaN if there was too little.

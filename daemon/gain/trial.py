@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments on the operator's traffic. Some flows stay on the baseline arm, so that the gain of the others
-shows.
+"""Experiments on the operator's traffic. Some flows stay on the baseline arm, so that a comparison shows the
+gain of the others.
 
 Chance assigns prefixes to groups (holdback) or time blocks (switchback), but never single flows. Otherwise
 flows of both groups would share bottlenecks, and one group would take from the other (Spang et al., IMC
@@ -49,7 +49,9 @@ class Trial:
         return int(time_s // self.block_s) if self.design == "switchback" else -1
 
     def holds_back(self, prefix: str) -> bool:
-        """Whether the flows to a prefix stay on the baseline arm in all of a holdback."""
+        """Return whether the flows to a prefix stay on the baseline arm for the whole of a holdback. In any
+        other design, the answer is false.
+        """
         return self.design == "holdback" and _lot(self.seed, prefix) < self.share
 
     def pauses(self, block: int) -> bool:

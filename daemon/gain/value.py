@@ -22,19 +22,19 @@ from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate, reward
 ZETA: Final = 5.0
 KAPPA: Final = 2.0
 CLIP: Final = 3.0
-"""Largest distance of a value from the mean value of its prefix and size class. It is a factor of 20 in
-reward.
+"""Largest distance of a value from the mean value of its prefix and size class. It corresponds to a factor of
+20 in reward.
 """
 SIZE_BOUNDS_BYTES: Final = (30_000, 300_000, 3_000_000)
 """Bounds between the size classes, in bytes. A flow of 30,000 bytes is in the second class."""
 SIZE_NAMES: Final = ("< 30 KB", "< 300 KB", "< 3 MB", "more")
 LEVEL: Final = 1.0
-"""Sum of squared deviations of log sizes at which a line over the size has half of the slope of the least
-squares. So a few flows of nearly the same size make no steep line. It was chosen, not measured.
+"""Sum of squared deviations of log sizes at which a line has half of the least-squares slope. So a few flows
+of nearly the same size make no steep line. The number was chosen, not measured.
 """
 ROUNDS_HALF: Final = 10.0
-"""Number of round trips after which a flow counts half as much as a very long flow. It was chosen, not
-measured.
+"""Number of round trips after which a flow counts half as much as a very long flow. The number was chosen,
+not measured.
 """
 
 
@@ -59,7 +59,7 @@ def of(
     """
     acked_bytes, busy_s, rtt_ms = np.asarray(acked_bytes), np.asarray(busy_s), np.asarray(rtt_us) * 1e-3
     mbps = _divided(acked_bytes * BYTES_TO_MBIT, busy_s)
-    # A FIN counts as a byte.
+    # A FIN counts as a byte, so a flow with one byte sent no data.
     says = (acked_bytes > 1) & (busy_s > 0) & (rtt_ms > 0)
     with np.errstate(divide="ignore"):
         values: Floats = np.log(
@@ -118,13 +118,14 @@ def about_lines(values: Floats, groups: Ints, sizes_bytes: ArrayLike) -> Floats:
 
 
 def line_slope(together: Floats, spread2: Floats, flows: ArrayLike) -> Floats:
-    """The slopes of lines over the logarithm of the size, shape (n,).
+    """Return the slopes of lines of the value over the logarithm of the size, shape (n,).
 
-    The slope is the one of the least squares, times a factor below 1 that comes from `LEVEL`.
+    The slope is the slope of the least squares times a factor below 1, so that a few flows of nearly the same
+    size make no steep line (`LEVEL`).
 
     Args:
-        together: covariance of each line's sizes and values, shape (n,).
-        spread2: variance of each line's sizes, shape (n,).
+        together: covariance of log size and value over each line's flows, shape (n,).
+        spread2: variance of log size over each line's flows, shape (n,).
         flows: number of flows of each line, shape (n,).
     """
     slope: Floats = together * np.asarray(flows) / (spread2 * np.asarray(flows) + LEVEL)

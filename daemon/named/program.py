@@ -108,7 +108,9 @@ class Program:
         return self._places.module.exists()
 
     def attached(self) -> bool:
-        """Whether the program, of this version or another, is attached to new flows."""
+        """Whether the program, of this version or another, is attached to new flows. The answer is also no if
+        this process cannot see the attached programs.
+        """
         return any(entry.get("name") == NAME for entry in self._neighbours())
 
     def pinned(self) -> bool:
@@ -161,7 +163,7 @@ class Program:
         if not self.pinned() and not self.attached():
             return
         if _bpftool() is None:
-            # Without this the pins would go and the program would stay.
+            # If only the pins were removed, the program would stay attached.
             raise DatapathError(_NO_BPFTOOL)
         with self._alone():
             for folder in self._folders():
@@ -174,7 +176,9 @@ class Program:
 
     @property
     def _loading(self) -> Path:
-        """The folder of a load that is not finished. Its name sorts behind every digest."""
+        """The folder of a load that is not finished. Its name sorts behind every digest, so that `counts`
+        reads a finished load if there is one.
+        """
         return self._places.pins / "loading"
 
     def _cgroup(self) -> Path:

@@ -143,7 +143,7 @@ class Rules:
             place = (family, int.from_bytes(key[-ADDRESS_BYTES:], "big"), bits - _HEAD_BITS)
             kinds[place] = kinds.get(place, 0) | 1 << kind
         found: dict[bytes, bytes] = {}
-        # In this order a prefix comes after those that cover it, and `around` has the chain of them.
+        # The sorting puts a prefix after all prefixes that cover it. These are in `around`, the widest first.
         around: list[_Place] = []
         for place in sorted(kinds):
             family, address, length = place
@@ -276,7 +276,7 @@ def _kind(policy: Policy) -> int:
 
 def _rank(policy: Policy) -> int:
     """The rank of a policy by the order of `Policies`: first the prefix's length, then the namespace. Ports
-    come with the kind.
+    have no part in the rank, because among rules of equal rank the program takes the first kind.
     """
     length = 0 if policy.prefix is None else policy.prefix.prefixlen + 1
     return 2 * length + (policy.netns is not None)

@@ -72,7 +72,7 @@ def make_chooser(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int]) -
     if config.daemon.policy != "mutant":
         dwells = DWELLS if config.daemon.policy == "dwell-random" else (1,)
         return RandomChooser(pool, dwells=dwells, seed=seed)
-    # The import is here because the other policies need neither module. It takes half of the daemon's start.
+    # Only this policy needs these modules, and their import takes half of the time of the daemon's start.
     from ltp_switcher.daemon.choose.bandit import ArmTable, MutantAgent
     from ltp_switcher.daemon.choose.bandit.guarded import GuardedChooser
     from ltp_switcher.encoder import GRUEncoder
@@ -138,7 +138,8 @@ def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], cho
 def make_spans(
     config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], chooser: Chooser
 ) -> Spans | None:
-    """Make the part that runs experiments and logs decisions; None if the settings ask for neither.
+    """Make the part that runs experiments, explores, and logs decisions; None if the settings ask for none of
+    these.
 
     Raises `ConfigError` if the baseline arm of an experiment is not available, or is a learned arm.
     """

@@ -74,8 +74,8 @@ log = logging.getLogger(__name__)
 STATUS_INTERVAL_S: Final = 10.0
 ROLLOUT_INTERVAL_S: Final = 1.0
 OUTCOMES_WAITING: Final = 8192
-"""Largest number of outcomes that wait in the module for the daemon. At 1,000 flows a second they are those
-of 8 s, and take 1.4 MB.
+"""Largest number of outcomes that wait in the module for the daemon. If 1,000 flows end in a second, this is
+enough for 8 s. The outcomes take 1.4 MB.
 """
 _POLICY, _TEAMS, _VISITS = "policy.", "teams.", "visits."
 
@@ -345,8 +345,8 @@ class Daemon:
             self._steer(self.mode, policies)
 
     def _name(self, policies: Policies) -> None:
-        """Write the policies to the file from which another service names their flows in the kernel; see
-        `daemon.named`.
+        """Write the policies to the file that the service ltp-switcher-use reads. The service fills the
+        kernel's table of flows that run `mutant`; see `daemon.named`.
         """
         if not self.config.daemon.state_dir:
             return
@@ -431,8 +431,8 @@ class Daemon:
         try:
             self._configure_kernel(config)
         except RequestRefusedError:
-            # A module of another version refuses settings that it does not know. The first step tells this
-            # version.
+            # A module of another version refuses settings that it does not know. If its records differ, too,
+            # `close_step` raises `ModuleVersionError`, which explains more.
             self.datapath.close_step()
             raise
 

@@ -87,7 +87,9 @@ class ServiceManager:
                 self._socket.sendto(message.encode(), self._address)
 
     def _offer(self, message: str) -> bool:
-        """Send a message, unless the manager is too busy to take it: no step may wait for that."""
+        """Send a message if the manager can take it now, because no step may wait. Return whether it was
+        sent.
+        """
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.sendto(message.encode(), socket.MSG_DONTWAIT, self._address)

@@ -159,8 +159,8 @@ class Policies:
         return {name: inode for name, inode in found.items() if inode is not None}
 
     def of(self, flow: Ends, namespaces: Mapping[str, int] = NO_NAMESPACES) -> Policy | None:
-        """The policy for a flow; None if no policy matches. `namespaces` is the result of the method of this
-        name.
+        """The policy for a flow; None if no policy matches. `namespaces` is the result of the method
+        `namespaces`.
         """
         for policy in self._towards(ipaddress.ip_address(flow.remote_address)):
             if (

@@ -44,7 +44,7 @@ LOOK_AGAIN_STEPS: Final = 3
 
 BATCH_MAX: Final = 1024
 """Largest number of flows for which a policy decides at once. LTP's network takes about two milliseconds for
-so many flows.
+this number of flows.
 """
 
 _LAWS: Final = {law: int(protocol.ControlLaw[law.name]) for law in Law}
@@ -77,7 +77,9 @@ def with_policies(arms: Iterable[ArmInfo], settings: LearnedSection) -> list[Arm
 
 
 def missing_weights(name: str, settings: LearnedSection) -> str | None:
-    """The reason why the policy `name` lacks the weights that the settings ask for; None if it has them."""
+    """Return the reason why the policy `name` lacks the weights that the settings ask for; None if it has
+    them.
+    """
     weights = chosen_variant(name, settings).weights
     if weights is None or weights.exists():
         return None
@@ -85,7 +87,9 @@ def missing_weights(name: str, settings: LearnedSection) -> str | None:
 
 
 def chosen_variant(name: str, settings: LearnedSection) -> Variant:
-    """The variant of a learned arm that the settings ask for: a set of weights, or a way to decide."""
+    """Return the variant of a learned arm that the settings ask for: a set of weights, or a way to decide.
+    Without a request, it is the arm's first variant.
+    """
     variants = declarations()[name].variants
     return next((variant for variant in variants if variant.name in settings.variants), variants[0])
 
@@ -105,8 +109,8 @@ def controls(cookies: np.ndarray, arm: int, law: Law, parameters: Floats, number
         arm: id of the arm that the controls are for.
         law: the control law to which the parameters belong.
         parameters: shape (n, PARAMETERS[law]), in the law's own units.
-        number: number of the control. The kernel reports it back with the fate of the packets that were sent
-            under the control.
+        number: number of the control, which only a control of `Law.WINDOW` carries. The kernel reports it
+            back with the fate of the packets that were sent under the control.
     """
     told = np.flatnonzero(~np.isnan(parameters).any(axis=1))
     made = np.zeros(told.size, protocol.CONTROL_DTYPE)
@@ -144,17 +148,19 @@ class _Running:
     arm: Arm
     monitor: Monitor
     heeds: UsesNetworkKnowledge | None
-    """The arm, if it uses reports of the network."""
+    """The same arm if it uses reports of the network; otherwise None."""
     schedule: Schedule
     slots: Slots = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Slots of the arm's flows in the last step. `rows` are their rows among the step's records."""
+    """Slots of the arm's flows in the last step. `rows` has the places of these flows' records among all
+    records of the step.
+    """
     rows: Ints | slice = field(default_factory=lambda: slice(None))
     batches: Batches = field(default_factory=Batches)
 
 
 class LearnedArms:
-    """Drives all flows that run a learned arm. Each flow gets one decision per interval of its arm, such as
-    30 ms.
+    """Makes the decisions for all flows that run a learned arm. Each flow gets one decision per interval of
+    its arm, such as 30 ms.
 
     Args:
         step_s: time between two calls of `step`, in seconds; it may change. An interval ends with the step
@@ -185,7 +191,8 @@ class LearnedArms:
         """A function that is called between batches of decisions."""
         self._running: dict[int, _Running] = {}
         self._stepped_ns = 0
-        # The flows of the last step and their arms, which seldom change.
+        # The slots of the last step and the bytes of their arms. They seldom change, and then no flow is
+        # sorted anew.
         self._sorted: tuple[Ints, bytes] | None = None
         self.failed: dict[int, str] = {}
         """The reason why an arm could not be loaded, by the arm's id."""
@@ -269,9 +276,7 @@ class LearnedArms:
                 running.monitor.observe(running.slots, _taken(records, running.rows), now_ns)
 
     def _sort_out(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Take in a step with other flows than the step before, or with flows that came to an
-        arm or left it.
-        """
+        """Take in a step whose flows, or whose flows' arms, are not the same as in the step before."""
         active = records["arm"]
         self._load_for(active)
         for running in self._running.values():
@@ -356,10 +361,10 @@ class LearnedArms:
 
 
 def _taken(records: RecordArray, rows: Indices | Bools | slice) -> RecordArray:
-    """Rows of records, shape (m,)."""
+    """Return these rows of the records, shape (m,)."""
     if isinstance(rows, slice):
         return records[rows]
-    # Opaque bytes are copied at once: numpy copies records with fields at 50 times the cost.
+    # The records are copied as opaque bytes, because numpy copies records with fields at 50 times the cost.
     taken: RecordArray = records.view(_OPAQUE)[rows].view(protocol.RECORD_DTYPE)
     return taken
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cap on the windows of learned arms, by which a queue empties whatever the arms' policies want."""
+"""Caps the windows of learned arms so that a queue empties, whatever windows the arms' policies ask for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from ltp_switcher.daemon.datapath import ControlArray, RecordArray
 from ltp_switcher.daemon.datapath.protocol import ControlLaw
 
 SHARE: Final = 2
-"""Divisor of the path's bandwidth-delay product that gives the window. With half of the product in flight no
-queue stands, so the path's lowest RTT shows. This holds even if the product counted a queue as long as the
-path itself.
+"""The capped window is the path's bandwidth-delay product over this number. With half of the product in
+flight no queue stands, so the path's lowest RTT shows. This holds even if a queue had doubled the product.
 """
 WINDOW_LEAST_PKTS: Final = 4
 

@@ -47,11 +47,11 @@ def with_lowest_rtt(players: Indices, interval: Interval) -> Interval:
 
 
 def shared(players: Indices, window_pkts: Floats, unused: Bools) -> Floats:
-    """Make the windows of siblings (flows that share a bottleneck) equal, without a change of their sum.
+    """Make the windows of siblings (flows that share a bottleneck) equal, and keep the sum of these windows.
 
     Args:
         players: number of each flow's player, shape (n,). Siblings have equal numbers.
-        window_pkts: window of each flow, shape (n,).
+        window_pkts: window of each flow in packets, shape (n,). A window that is not finite stays as it is.
         unused: flows that fill too little of their windows, shape (n,). Such a flow keeps its own window.
 
     Returns:

@@ -31,15 +31,15 @@ PAUSE_S: Final = 1.0
 begins anew when it sends again.
 """
 _ECHOES: Final = protocol.ECHOES_MAX
-# Columns of a flow's fields: first the ones that add up over an interval's records, then the ones of which
-# the last record holds. 64 bits, then 32 bits with the echoes' behind them.
+# Columns of `_seen`. The first two add up over an interval's records; in all others, the last record counts.
+# Fields of 64 bits come before fields of 32 bits, as `Columns` demands, and the echoes come last.
 _SUMMED: Final = 2
 _RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS = range(5)
 _WINDOW, _IN_FLIGHT, _MIN_RTT_US, _FLOOR_US, _MSS, _ECHO = range(5, 11)
 _WIDTH: Final = _ECHO + 6 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
-"""Factors from the kernel's numbers to those of an interval, by field."""
+"""Factors that turn the kernel's numbers into the units of an interval, by field."""
 _UNITS[_RTT_SUM_S] = 1e-6
 _UNITS[_ECHO:, 0] = _ECHOES * [1.0, 1.0, 1.0, 1e-6, 1e-6, 1e-6]
 _ROW: Final = np.dtype(f"V{8 * _WIDTH}")
@@ -67,8 +67,8 @@ class Monitor(SlotArrays):
     _seen = column(np.float64, _WIDTH)
     _heard_s = column(np.float64)
     _first = column(np.float64)
-    """Number of the flow's first whole interval under the arm. The part of an interval before it does not
-    count.
+    """Number of the flow's first whole interval under the arm. A flow often comes in the middle of an
+    interval, and the rest of that interval does not count.
     """
     _ended_pkts = column(np.float64, 3)
     """`_totals` at the end of the last interval."""
@@ -96,8 +96,8 @@ class Monitor(SlotArrays):
         sets them.
         """
         self._of_phase: dict[int, Slots] = {}
-        """The slots of each phase, ascending. A phase is left out until somebody asks for it
-        after a change.
+        """The slots of each phase, ascending. After a change of the flows, a phase is left out until its
+        slots are needed.
         """
         self._closed_ns = [0] * PHASES_MAX
 
@@ -167,11 +167,12 @@ class Monitor(SlotArrays):
         self._heard_s[slots] = now_ns * 1e-9
 
     def close(self, now_ns: int, phase: int = 0, rtt_quarters: int = 0) -> tuple[Ints, Interval]:
-        """End a phase's interval. Return the slots of the flows that send, shape (n,), and their
-        measurements.
+        """End a phase's interval. Return the slots of the flows that send, shape (n,), and their measurements
+        in this interval.
 
-        Flows that came during the interval are left out, and are in `fresh` afterwards. `rtt_quarters` is the
-        least time between the module's reports of a flow, in quarters of its RTT.
+        Flows that came during the interval are left out, and are in `fresh` afterwards. Flows that stopped
+        (`PAUSE_S`) are no longer watched. `rtt_quarters` is the least time between the module's reports of a
+        flow, in quarters of its RTT.
         """
         length_s = (now_ns - self._closed_ns[phase]) * 1e-9
         self._closed_ns[phase] = now_ns
@@ -242,7 +243,7 @@ class Monitor(SlotArrays):
             rates_pps = counts[:, at] / (heard_s - since_s)[at]
             self._rates_pps[slots[at]] = rates_pps.T
             counts[:, at] = rates_pps * length_s
-        # An overdue flow has no ACKs to report.
+        # A flow whose record is overdue had no ACKs, so its packets are not spread any further.
         waits = (~told & seldom & (now_s - heard_s < apart_s + length_s)).nonzero()[0]
         if waits.size:
             counts[:, waits] = self._rates_pps[slots[waits]].T * length_s
@@ -264,8 +265,8 @@ class Monitor(SlotArrays):
         return self._of_phase[phase]
 
     def _echoes(self, slots: Slots, seen: Floats, interval: int) -> tuple[Echo, Echo]:
-        """The last two echoes of each flow, the earlier one first. `interval` is the number of the interval
-        that ends.
+        """Return the last two echoes of each flow, the earlier one first. A missing echo has the index -1,
+        and NaN for its measurements. `interval` is the number of the interval that ends.
         """
         number, delivered, lost, sending_s, acking_s, rtt_s = (
             seen[_ECHO:].reshape(_ECHOES, 6, -1).swapaxes(0, 1)
@@ -281,17 +282,18 @@ class Monitor(SlotArrays):
         return before, last
 
     def _mean_rtts(self, slots: Slots, seen: Floats) -> Floats:
-        """Mean RTT of the interval's samples in seconds, shape (n,). Without a sample it is the last known
-        mean.
+        """Return the mean RTT of the interval's samples in seconds, shape (n,). A flow without a sample keeps
+        its last known mean.
         """
         rtt_s = mean_or(seen[_RTT_SUM_S], seen[_RTT_SAMPLES], self._rtt_s[slots])
         self._rtt_s[slots] = rtt_s
         return rtt_s
 
     def _least_rtts(self, slots: Slots, seen: Floats) -> Floats:
-        """Least RTT under the arm in seconds, shape (n,).
+        """Return the least RTT that each flow had under the arm, in seconds, shape (n,); infinite if none is
+        known.
 
-        The module's floor looks back over seconds. The kernel's minimum, which counts until there is a floor,
+        The module's floor looks back over seconds. Until there is a floor, the kernel's minimum counts, which
         looks back over minutes. If the path's RTT has risen meanwhile, this minimum makes the rise look like
         a queue.
         """
@@ -304,8 +306,8 @@ class Monitor(SlotArrays):
 
 
 def _totals(seen: Floats) -> Floats:
-    """Packets acknowledged or lost, packets acknowledged, and packets sent, over the flows' lives; shape (3,
-    n).
+    """Return three counts over each flow's life, shape (3, n): packets acknowledged or lost, packets
+    acknowledged, and packets sent.
     """
     resolved = seen[_DELIVERED] + seen[_LOST]
     return np.array((resolved, seen[_DELIVERED], resolved + seen[_IN_FLIGHT]))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A measurement agent on a router: the program `ltp-switcher network` asks the agent over HTTP, and keeps the
-answer.
+"""The HTTP client of a measurement agent on a router. The program `ltp-switcher network` asks agents with it,
+and keeps their answers.
 
 The code is a module of its own because importing HTTP takes an eighth of the daemon's start. Only the learned
 arm Owl needs agents.
@@ -36,7 +36,9 @@ REASON_MAX: Final = 200
 
 
 class Agent:
-    """A measurement agent, with its last answer and the time at which the answer's measurements ended."""
+    """A measurement agent. `answer` has the time at which the agent's last measurements ended
+    (`time.monotonic`), and their content; (0.0, None) before the first answer.
+    """
 
     def __init__(self, url: str) -> None:
         allowed = "URLs of measurement agents, such as http://192.0.2.1:9481"
@@ -70,7 +72,7 @@ class Agent:
         except (OSError, HTTPException, ValueError) as error:
             # The earlier answer counts until it is stale.
             if self._answers:
-                # The reason may quote the agent's answer.
+                # The reason may quote the agent's answer, which may be long and have line breaks.
                 told = " ".join(reason(error).split())[:REASON_MAX]
                 log.warning("network agent %s: %s; its signals are masked until it answers", self._url, told)
             self._answers = False
@@ -93,7 +95,9 @@ class _BoundedResponse(HTTPResponse):
 
 
 class _Bounded(io.RawIOBase):
-    """The stream of `sock` with these bounds. Raises `TimeoutError` and `HTTPException` beyond them."""
+    """The stream of `sock` with the bounds of `_BoundedResponse`. Reads beyond them raise `TimeoutError` or
+    `HTTPException`.
+    """
 
     def __init__(self, sock: socket.socket, stream: io.RawIOBase) -> None:
         self._sock, self._stream = sock, stream
@@ -120,7 +124,9 @@ class _Bounded(io.RawIOBase):
 
 
 def _parse(body: bytes) -> tuple[float, NetworkKnowledge]:
-    """Time and content of an agent's answer. Raises `ValueError` for any other text."""
+    """Return the time at which the measurements of an agent's answer ended (`time.monotonic`), and their
+    content. Raises `ValueError` for any other text.
+    """
     try:
         told = json.loads(body)
         pnc_pkts, pna, known, age_s = (float(told[key]) for key in ("pnc_pkts", "pna", "known", "age_s"))

@@ -16,8 +16,8 @@ import numpy as np
 from ltp_switcher.arrays import Ints
 
 FLOWS_LEAST: Final = 64
-"""Number of flows that a phase (the flows whose intervals end in the same step) gets before the next phase
-gets any.
+"""Number of flows that a phase gets before the next phase gets any. A phase is the flows whose intervals end
+in the same step.
 """
 PHASES_MAX: Final = 8
 _SLACK: Final = 0.01
@@ -91,12 +91,12 @@ class Schedule:
         if leader is None:
             self._due_ns[phase] = now_ns + self._interval_ns
         else:
-            # Nobody measures the interval in which the phase's first flows came, so this interval may be
-            # short.
+            # No measurement comes from the interval in which a flow came, so the phase's first interval may
+            # be short.
             self._due_ns[phase] = self._beside(leader, phase, phases, now_ns + 1)
 
     def due(self, flows: Sequence[int], now_ns: int, tolerance_ns: float) -> list[int]:
-        """The phases that have flows and whose intervals end now, or within `tolerance_ns`."""
+        """Return the phases that have flows and whose intervals end now, or at most `tolerance_ns` later."""
         return [
             phase
             for phase, due_ns in enumerate(self._due_ns)
@@ -117,8 +117,8 @@ class Schedule:
         self._due_ns[phase] = due_ns
 
     def _beside(self, leader: int, phase: int, phases: int, earliest_ns: int) -> int:
-        """The first time, not before `earliest_ns`, at the phase's fixed distance from an end of the leader's
-        intervals.
+        """Return the first time from `earliest_ns` on at which an interval of the phase may end. It has the
+        phase's fixed distance from an end of the leader's intervals.
         """
         wanted_ns = self._due_ns[leader] + (phase - leader) * self._interval_ns // phases
         return earliest_ns + (wanted_ns - earliest_ns) % self._interval_ns

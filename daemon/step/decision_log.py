@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs decisions with their reasons, but no more lines than a person can read."""
+"""Logs decisions with their reasons, at a rate that a person can read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RateLimit:
         self._next_s = 0.0
 
     def allows(self, more: int = 1) -> bool:
-        """Whether an event may pass now. If not, `more` events are counted as held back."""
+        """Return whether an event may pass now. If it may not, `more` events are counted as held back."""
         now_s = time.monotonic()
         if self.per_s <= 0 or now_s < self._next_s:
             self.held_back += more

@@ -124,7 +124,9 @@ class Engine:
         self._resync_at_ns = 0
         self._look_at_ns = 0
         self._plans = False
-        """Whether the next step plans for visits, so that no step has all the work of a second."""
+        """Whether the next step makes plans for visits. The planning has a step of its own, so that no step
+        has all the work of a second.
+        """
 
     @property
     def busy(self) -> bool:
@@ -155,7 +157,7 @@ class Engine:
             self._control(_NO_SLOTS, records, started_ns)
             return
         slots = self.table.slots_of(records["cookie"])
-        # The array is the same object as long as the flows are the same.
+        # `slots_of` returns the same array as long as the flows are the same.
         if slots is not self._known:
             if slots.min() == UNKNOWN:
                 slots, records = self._adopt(slots, records)
@@ -163,7 +165,7 @@ class Engine:
         self._busy_until_ns = started_ns + BUSY_NS
         self._decide(slots, records)
         self.breathe()
-        # The kernel closes the flows' steps one after the other.
+        # The kernel closes the flows' steps one after the other, so the last record has the latest time.
         read_ns = int(records["time_ns"][-1]) if records.size else started_ns
         self._control(slots, records, max(started_ns, read_ns))
         self.statistics.took((self._clock() - started_ns) * 1e-9)
@@ -197,8 +199,8 @@ class Engine:
         return self.spans.grouped(rows, self.governed.unruled, active=self.mode == "active")
 
     def _learn(self, visits: LiveLearner, rows: OutcomeRows) -> None:
-        """Learn from flow to flow. Outside of mode active the daemon learns nothing from flows, because it
-        does not choose their arms.
+        """Learn from the outcomes of flows and from the paths of open flows. Outside of mode active, no new
+        outcome counts, because the daemon does not choose the flows' arms.
         """
         active = self.mode == "active"
         visits.take(rows if active else rows[:0], self.table, self._free, time.time())
@@ -296,7 +298,9 @@ class Engine:
             self._recorder.close()
 
     def _write_starts(self) -> None:
-        """Pass on the arms on which new flows should begin. Only mode active lets them count."""
+        """Write the arms on which new flows should begin into the module's table. Outside of mode active,
+        nothing is written.
+        """
         news = self.governed.starts(self.chooser.starts())
         if self.spans is not None:
             news = self.spans.starts(news)
@@ -308,13 +312,14 @@ class Engine:
         self._starts.write(news)
         now_ns = self._clock()
         if now_ns >= self._renew_at_ns:
-            # Entries expire, so that none outlives its policy for long.
+            # An entry expires, so that it does not outlive its policy for long. Here the policies in force
+            # renew their entries.
             self._renew_at_ns = now_ns + POLICY_START_NS // 2
             self._starts.write(self.governed.own_starts(), POLICY_START_NS * 1e-9)
 
     def set_default_arm(self, arm: int) -> None:
-        """Tell the parts that decide where new flows begin that the module begins them on another arm from
-        now on; `arm` is its id. `govern` tells the operators' policies.
+        """Tell the chooser and the learner that the module begins new flows on another arm from now on; `arm`
+        is its id. The operators' policies learn of it by `govern`.
         """
         self.chooser.set_default_arm(arm)
         if self.visits is not None:
@@ -404,7 +409,7 @@ class Engine:
             count.commands_refused += sent.refused
 
     def _control(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
-        """Send the learned arms' controls. They see every step, even one without records."""
+        """Send the controls of the learned arms. These arms see every step, even one without records."""
         if self.mode != "active":
             self._send_away(records[_IS_LEARNED[records["want_arm"]]])
             return
@@ -458,8 +463,8 @@ class Engine:
                 )  # fmt: skip
 
     def _adopt(self, slots: Slots, records: RecordArray) -> tuple[Ints, RecordArray]:
-        """Add the flows whose records come before the events of their births. Drop the records of flows that
-        have ended.
+        """Add the flows whose records came before the events of their births. Returns slots and records
+        without the flows that have ended.
         """
         opened = []
         for cookie in records["cookie"][slots == UNKNOWN].tolist():

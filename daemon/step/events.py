@@ -53,8 +53,8 @@ class EventRing:
         return self._next
 
     def room(self, kind: Kind, wanted: int = 1) -> int:
-        """The number of events of a kind, at most `wanted`, that may be added in this second. The others are
-        counted as left out.
+        """Return the number of events of a kind, at most `wanted`, that may be added in this second. The rest
+        of `wanted` is counted as left out.
         """
         self._turn()
         told = self._told.get(kind, 0)
@@ -75,10 +75,10 @@ class EventRing:
             self.add(kind, **fields)
 
     def since(self, number: int) -> Replay:
-        """At most `PAGE` events, from the one with this number on.
+        """Return at most `PAGE` events, from the one with this number on.
 
-        If the ring does not have this event, and it is not the next one either, all kept events count. This
-        happens after a restart, or when a client asks too late.
+        If the ring does not have the event with this number, and it is not the next one either, the result
+        begins with the oldest event. This happens after a restart, or when a client asks too late.
         """
         self._turn()
         first = self._next - len(self._kept)
@@ -88,7 +88,7 @@ class EventRing:
         return Replay(events, first + begin + len(events), missed=not known)
 
     def _turn(self) -> None:
-        """Begin another second: tell how many events the last one left out."""
+        """If a new second has begun, add an event for each kind of which the last second left some out."""
         second = int(time.monotonic())
         if second == self._second:
             return

@@ -30,9 +30,7 @@ _OPAQUE: Final = np.dtype(f"V{protocol.RECORD_DTYPE.itemsize}")
 
 @dataclass(slots=True)
 class Changes:
-    """Slots whose flows came or ended. A slot may be in both lists, if it was closed and then opened for
-    another flow.
-    """
+    """Slots whose flows came or ended. A slot is in both lists if its flow ended and another flow got it."""
 
     opened: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
@@ -88,7 +86,7 @@ class FlowTable(SlotArrays):
         return cookie in self._slot_of
 
     def slots(self) -> list[int]:
-        """The slots in use. The slot of the oldest flow comes first."""
+        """Return the slots in use, in the order in which the table took in their flows."""
         return list(self._slot_of.values())
 
     def slot(self, cookie: int) -> int:
@@ -122,7 +120,7 @@ class FlowTable(SlotArrays):
             self._sort()
         if self._sorted_cookies.size == 0:
             return np.full(cookies.shape, UNKNOWN, np.int64)
-        # A search that ends behind the last one wraps to the first, where the comparison fails.
+        # A search that ends behind the last cookie wraps to the first one, where the comparison fails.
         at = np.searchsorted(self._sorted_cookies, cookies) % self._sorted_cookies.size
         return np.where(self._sorted_cookies[at] == cookies, self._sorted_slots[at], UNKNOWN)
 
@@ -180,7 +178,8 @@ class FlowTable(SlotArrays):
         """Keep the records of a step. `records[i]` is about the flow in slot `slots[i]`. No slot appears
         twice.
         """
-        # numpy copies opaque bytes at once; records with fields would cost 50 times as much.
+        # The records are copied as opaque bytes, because numpy copies records with fields at 50 times the
+        # cost.
         self.record.view(_OPAQUE)[slots] = records.view(_OPAQUE)
         self.ack_gaps[slots] += records["ack_gaps"]
         self._pending.append((slots, records))
@@ -189,15 +188,15 @@ class FlowTable(SlotArrays):
             self._sum_up()
 
     def arm_time_ns(self) -> UInt64s:
-        """The time that each flow has spent on each arm, in ns, shape (slots, ARMS_MAX + 1). The columns are
-        ids of arms.
+        """Return the time that each flow has spent on each arm, in ns, shape (slots, ARMS_MAX + 1). A row is
+        a slot, and a column the id of an arm.
         """
         self._sum_up()
         return self._arm_time_ns
 
     def total_arm_time_s(self) -> Floats:
-        """The time that all flows so far have spent on each arm, in seconds. Shape (ARMS_MAX + 1,), by the
-        arms' ids.
+        """Return the time in seconds that all flows, open and ended, have spent on each arm, shape (ARMS_MAX
+        + 1,). The index is the id of the arm.
         """
         total_ns: UInt64s = self.arm_time_ns().sum(axis=0) + self._closed_arm_time_ns
         return total_ns.astype(np.float64) * 1e-9
@@ -214,8 +213,8 @@ class FlowTable(SlotArrays):
         self._mark_ns = now_ns
 
     def _sum_up(self) -> None:
-        """Add up the times of the kept records. Many records at once cost little, and one step's records cost
-        much.
+        """Add the times of the pending records to the flows' times by arm. One call for many records takes
+        little longer than one for the records of a single step.
         """
         if self._pending:
             slots = np.concatenate([slots for slots, _ in self._pending])

@@ -50,7 +50,7 @@ class Governed(SlotArrays):
         has flows.
         """
         self._paths: dict[int, str] = {}
-        """The names in `terms` by slot."""
+        """The name in `terms` of each flow's path, by slot."""
         self._flows: Counter[str] = Counter()
 
     def govern(self, policies: Policies, ids: Mapping[str, int], default_arm: int) -> None:
@@ -131,19 +131,19 @@ class Governed(SlotArrays):
         return np.array([self.policies.start_of(prefix) is None for prefix in prefixes], np.bool_)
 
     def starts(self, learned: Mapping[str, int]) -> dict[str, int]:
-        """The id of the arm on which new flows to each prefix start; 0 if there is none. A policy's arm takes
-        precedence over the arm in `learned`.
+        """Return the id of the arm on which new flows to each prefix start; 0 if there is none. The arm of a
+        policy takes precedence over the arm in `learned`.
         """
         return {prefix: self._start(prefix, arm) for prefix, arm in learned.items()}
 
     def own_starts(self) -> dict[str, int]:
-        """The id of the arm on which policies start new flows, by prefix. Learned arms are left out, because
-        no flow can start on one.
+        """Return the id of the arm on which policies start new flows, by prefix. Learned arms are left out,
+        because no flow can start on one.
         """
         found = {prefix: self._ids[arm] for prefix, arm in self.policies.starts().items()}
         for policy in self.policies.entries:
             if policy.exclude and policy.for_whole_prefix:
-                # An entry of its own prevents a shorter prefix from deciding.
+                # Without an entry of its own, the excluded prefix would get the arm of a shorter prefix.
                 found[str(policy.prefix)] = self._default
         return {prefix: arm for prefix, arm in found.items() if arm not in LEARNED}
 

@@ -35,8 +35,8 @@ class Histogram:
 
 
 class ArmHistograms:
-    """A histogram for each arm, by id. `counts` has the shape (ARMS_MAX + 1, bounds + 1), and `sums` the
-    shape (ARMS_MAX + 1,).
+    """A histogram for each arm, by id. `counts` has the shape (ARMS_MAX + 1, bounds + 1), and `sums`, the
+    sums of the values, has the shape (ARMS_MAX + 1,).
     """
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -52,8 +52,8 @@ class ArmHistograms:
 
 
 class Distributions:
-    """Histograms by arm of the RTT in seconds and the goodput in bytes/s. Each flow that moves data counts
-    once a second.
+    """Histograms by arm of the RTT in seconds and of the goodput in bytes/s. Once a second, each flow that
+    moves data counts in both.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from ltp_switcher.slots import SlotArrays, column
 
 POINTS: Final = 300
 FLOWS_MAX: Final = 4096
-"""Largest number of flows that have a history. Further flows have none."""
+"""Number of slots that have a history. A flow in a slot beyond has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class History(SlotArrays):
     _begin = column(np.int64)
     """Number of the flow's first point."""
     _mark = column(np.uint64, 2)
-    """Packets lost and delivered, at the last point."""
+    """The flow's counts of packets lost and delivered, as they were at the last point."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class History(SlotArrays):
         return Totals(self._time_ns[at], self._total_Bps[at], self._flows[at])
 
     def of(self, slot: int, points: int = POINTS) -> Past | None:
-        """The latest `points` of an open flow; None if it has no history."""
+        """Return the latest points of an open flow, at most `points`; None if the flow has no history."""
         if slot >= min(FLOWS_MAX, self.capacity):
             return None
         numbers = np.arange(max(int(self._begin[slot]), self._count - min(points, POINTS)), self._count)

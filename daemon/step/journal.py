@@ -87,7 +87,8 @@ class Journal(SlotArrays):
     _cause = column(np.uint8)
     """The `Cause` of the flow's arm, or of the advised arm."""
     _code = column(np.uint8)
-    """Code of a fallback."""
+    """The number of a `FallbackReason` if the latest switch that `note` recorded was a fallback; otherwise 0.
+    """
     _odd = column(np.uint8)
     """An unexpected arm that the flow ran at the last call of `look`; 0 if there was none."""
 
@@ -122,11 +123,11 @@ class Journal(SlotArrays):
         *,
         carried_out: bool,
     ) -> Indices:
-        """Note the decisions of a step, and return the indices of those that are new switches, shape (m,).
-        Call `caused` first.
+        """Note the decisions of a step for n flows. Returns the indices of the decisions that are new
+        switches, shape (m,). Call `caused` first.
 
-        `differs` is true where the flow has another arm than the decided one, shape (n,). Such a switch is
-        new if it does not repeat the flow's last one.
+        `differs` is true where the flow has another arm than the decided one, shape (n,). Such a decision is
+        a new switch if it does not repeat the flow's last switch or advice.
         """
         arms = choice.arms
         wanted = arms if carried_out else arms | _ADVISED
@@ -191,7 +192,7 @@ class Journal(SlotArrays):
         return self._names.get(last & ~int(_ADVISED)) if last & int(_ADVISED) else None
 
     def cause(self, slot: int) -> Cause:
-        """The source of an open flow's arm, or of the arm that the flow is advised to run."""
+        """Return the `Cause` of the arm that an open flow runs or is advised to run."""
         return Cause(int(self._cause[slot]))
 
     def reason(self, slot: int) -> str:

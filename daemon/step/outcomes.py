@@ -49,8 +49,8 @@ class Outcomes:
         self.dropped = 0
         """Number of outcomes for which the module had no room."""
         self.grouped: Callable[[OutcomeRows], OutcomeRows] = lambda rows: rows
-        """A function that writes into rows the group of the experiment to which each flow belongs, before the
-        rows are logged.
+        """A function that is called with rows before they are logged. It writes into them the group of the
+        experiment to which each flow belongs.
         """
 
     @property

@@ -49,13 +49,13 @@ class StepSource(Protocol):
         ...
 
     def flows(self, known: Callable[[int], FlowInfo | None] | None = None) -> list[FlowInfo]:
-        """Return all flows. For each flow's cookie, `known` may return a description that the caller has
-        already; the list then has this one.
+        """Return all flows. `known` may return, for a flow's cookie, the description that the caller has
+        already; then the list has this description.
         """
         ...
 
     def flow(self, cookie: int) -> FlowInfo:
-        """One flow by its cookie."""
+        """Return the flow with this cookie."""
         ...
 
 
@@ -63,5 +63,5 @@ class EventSource(Protocol):
     """A source of the births and deaths of flows; see `EventStream`."""
 
     def read(self) -> EventBatch:
-        """The events since the last call."""
+        """Return the events since the last call."""
         ...

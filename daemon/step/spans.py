@@ -67,7 +67,7 @@ class Spans(SlotArrays):
     _explored = column(np.uint8)
     """The arm that exploration drew; 0 if it drew none."""
     _row = column(ROW_DTYPE)
-    """Row of the decision, as far as the row is known at the beginning."""
+    """The decision's row of the log. Fields that are known only at the decision's end are not set yet."""
     _held_back = column(np.bool_)
     _unit = column(np.uint64)
     """Number of the prefix, for the lots of a rollout."""
@@ -159,8 +159,8 @@ class Spans(SlotArrays):
         return rows
 
     def starts(self, learned: dict[str, int]) -> dict[str, int]:
-        """The arms on which new flows begin, by prefix. The arm is 0 for a prefix that the experiment keeps
-        on the baseline arm.
+        """Return the ids of the arms on which new flows begin, by prefix. An id is 0 if the experiment keeps
+        the prefix on the baseline arm.
         """
         if self.trial.design == "none":
             return learned
@@ -232,7 +232,7 @@ class Spans(SlotArrays):
         credited = (self._sent_ns[slots] == 0) & (elapsed_s * 1e6 >= records["srtt_us"])
         self._sent[slots[credited]] = _totals(records[credited])
         self._sent_ns[slots[credited]] = now_ns
-        # A flow of the mode advise may get another arm from the application.
+        # In mode advise, the application may give the flow another arm.
         elsewhere = (records["arm"] != self._row["ran"][slots]) & ~self._row["active"][slots]
         self._due[slots[elsewhere | (elapsed_s >= SPAN_S)]] = True
 
@@ -245,8 +245,8 @@ class Spans(SlotArrays):
             self._finish(table, np.array([slot]), time.monotonic_ns(), ended=True)
 
     def close(self, slots: Slots) -> None:
-        """Forget flows that have ended. Their decisions are lost unless `end` has logged them, because the
-        slots may belong to other flows already.
+        """Forget flows that have ended. A decision that `end` has not logged before is lost, because the slot
+        may already belong to another flow.
         """
         self._open[slots] = False
 
@@ -268,7 +268,7 @@ class Spans(SlotArrays):
         self._pool = np.array(arms, np.uint8)
 
     def _turn(self, now_s: float, active: bool) -> None:
-        """Begin all decisions anew where a time block begins or the mode changes."""
+        """Begin all decisions anew if a time block has begun or the mode has changed."""
         block = self.trial.block(now_s)
         if active != self._active:
             self._active, self._since_s = active, now_s
@@ -351,7 +351,10 @@ class Spans(SlotArrays):
             self.heard(rows, self._unit[slots])
 
     def _reward(self, slots: Slots, records: RecordArray, totals: UInt64s, now_ns: int) -> Floats:
-        """The reward (Mutant Eq. 1) under the arm, over the flow's best rate and least RTT. Shape (n,)."""
+        """Return the reward (Mutant Eq. 1) of the data that was sent under the arm, shape (n,). Throughput is
+        relative to the flow's best rate, and delay to its least RTT. The reward is NaN if one of these is
+        unknown.
+        """
         time_s = (now_ns - self._sent_ns[slots]) * 1e-9
         rtt_us, peak_Bps = self._rtt_us[slots], self._peak_Bps[slots]
         samples = np.isfinite(rtt_us).sum(axis=1)
@@ -364,7 +367,7 @@ class Spans(SlotArrays):
 
 
 def _totals(records: RecordArray) -> UInt64s:
-    """The counts of flows over their lives, shape (n, 4)."""
+    """Return the counts `_TOTALS` of flows over their lives, shape (n, 4)."""
     return np.stack([records[name] for name in _TOTALS], axis=1).astype(np.uint64)
 
 

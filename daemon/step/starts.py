@@ -55,7 +55,7 @@ class StartingArms:
         self._refused = False
 
     def write(self, arms: Mapping[str, int], lifetime_s: float | None = None) -> None:
-        """Write these ids of arms, by prefix. The arms count for `lifetime_s` seconds; without it, as long as
+        """Write these ids of arms, by prefix. The arms count for `lifetime_s` seconds, by default as long as
         arms from the chooser.
         """
         wanted = {prefix: 0 if arm in LEARNED else arm for prefix, arm in arms.items() if "@" not in prefix}
@@ -64,7 +64,8 @@ class StartingArms:
     def put(self, made: npt.NDArray[np.void]) -> None:
         """Write entries (`START_DTYPE`, shape (n,)), in their order.
 
-        If the table is full, entries are lost, and the loss is logged once. There is no error.
+        If the table is full, entries are lost. No error is raised, and only the first of several losses in a
+        row is logged.
         """
         if not len(made):
             return

@@ -114,10 +114,10 @@ def compare(options: argparse.Namespace, console: Console, progress: Console) ->
 
 
 def _unlike(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Each scenario once.
+    """Return each scenario once.
 
     Raises:
-        ConfigError: two different scenarios have the same name; results are told apart by it.
+        ConfigError: two different scenarios have the same name, by which results are told apart.
     """
     found: dict[str, Scenario] = {}
     for scenario in scenarios:

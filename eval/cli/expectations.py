@@ -114,7 +114,7 @@ def expectations(options: argparse.Namespace, console: Console, progress: Consol
 
 
 def _one_flow(job: Job) -> bool:
-    """Whether a single flow has the scheme, from the start on, so that its numbers are those of the path."""
+    """Whether a single flow has the scheme, from the start on, so that its numbers describe the path."""
     scenario = job.scenario
     own = [flow for flow in scenario.flows if flow.scheme == scenario.scheme]
     return scenario.requests is None and len(own) == 1 and own[0].start_s == 0

@@ -26,7 +26,7 @@ def show(
 
 
 def json_text(value: object) -> str:
-    """Return the value as JSON with few decimals and a final line break."""
+    """Return the value as JSON, with six decimals at most, null for NaN, and a final line break."""
     return json.dumps(rounded(value), indent=2) + "\n"
 
 

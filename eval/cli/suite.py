@@ -165,7 +165,7 @@ def draw_set(options: argparse.Namespace, console: Console, _: Console) -> None:
 
 
 def _made(planned: Sequence[Run], options: argparse.Namespace, progress: Console) -> list[Run]:
-    """Select the planned runs whose results are there, on paths where an arm has run, too."""
+    """Select the planned runs whose results are there, on paths where all of `needed_arms` have run, too."""
     runs = comparable(planned, [run for run in planned if all(map(is_made, (run.job, *alone(run))))])
     if not runs:
         raise RefusedError(

@@ -21,7 +21,7 @@ from ltp_switcher.eval.report.traffic_pairs import narrowed
 
 
 def replay(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Replay the learner some times, and print a table or JSON. No lab is run."""
+    """Replay the learner `options.replays` times, and print a table or JSON. No lab is run."""
     flows = narrowed(read_flows(options.folders), options.paths, options.seeds, [])
     paths = traffic_replay.measured(flows, DECISION)
     seeds = track(range(1, options.replays + 1), "replaying", console=progress, transient=True)

@@ -68,9 +68,10 @@ class Outcome:
     """The ends of all rollouts of one design with one true effect.
 
     Attributes:
-        back: number of rollouts that went back to mode advise, for any reason.
-        early: number of rollouts that went back before the stage of 50 %.
-        wrong: number of rollouts whose bounds excluded the true effect at any time.
+        back: share of the rollouts that did not end as `done`. They went back to mode advise, or were still
+            open when the simulation ended.
+        early: share of the rollouts that count in `back` and ended before the stage of 50 %.
+        wrong: share of the rollouts whose bounds excluded the true effect at any time.
         ends: number of rollouts by end and by the stage's share of the traffic, such as `harm at 10%`.
         hours: 5, 50 and 95 % quantiles of the time until the end, in hours.
     """

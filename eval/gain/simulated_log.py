@@ -181,7 +181,11 @@ class Server:
 
 
 class _World:
-    """The common parts of prefixes and times, as logarithms of goodput."""
+    """The parts of the traffic that flows of a prefix or of a time block have in common.
+
+    `level`, `load` and `path` are terms of the logarithm of goodput in bytes a second. Their shapes are
+    (prefixes,), (blocks,) and (blocks, prefixes). `rtt_us` and `loss` have the shape (prefixes,).
+    """
 
     def __init__(self, rng: np.random.Generator, prefixes: int, blocks: int, traffic: Traffic) -> None:
         self.traffic = traffic
@@ -208,7 +212,9 @@ def _rows(
     rng: np.random.Generator, world: _World, names: list[str], prefix: Indices, time_s: Floats,
     treated: Floats, effects: Effects,
 ) -> Rows:  # fmt: skip
-    """Decisions of n flows; all of shape (n,). treated: 0 to 1. time_s: since the beginning."""
+    """Return the decisions about n flows. The arrays `prefix`, `time_s` and `treated` have the shape (n,).
+    `time_s` counts from `BEGIN_S`. `treated` is the share of the treatment that acts on a flow, 0 to 1.
+    """
     traffic, n = world.traffic, prefix.size
     block = np.minimum((time_s // BLOCK_S).astype(np.int64), world.load.size - 1)
     luck = rng.normal(0, traffic.flow_spread, n) - rng.exponential(0.3, n)

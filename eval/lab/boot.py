@@ -35,8 +35,8 @@ class BootResult:
         files: the collected files by guest path; a file that did not exist is missing.
         virtual_s: virtual seconds since power-on.
         wall_s: seconds of the host's time.
-        kernel: full release.
-        kernel_log: all of `dmesg`.
+        kernel: the kernel's full release.
+        kernel_log: all of `dmesg`. If the guest died too early, it is the kernel's console.
         warnings: the lines of `kernel_log` that report a fault.
     """
 
@@ -71,7 +71,7 @@ def boot(
     """Boot a guest, run `script` in it as root with /bin/sh, and return when it has ended.
 
     Args:
-        kernel: series, "6.1" or "6.12".
+        kernel: series, such as "6.1"; see `kernels.known`.
         script: text of the shell script; its exit status becomes `exit_code`.
         overlay: files to add to the guest, by guest path: content, or a path of the host. A file whose host
             path is executable is executable in the guest; content given as bytes always is.
@@ -140,6 +140,8 @@ def boot(
 
 
 def _below_usr(path: str) -> str:
-    """Return where a guest path really is: an archive's folder `lib` would replace the link into /usr."""
+    """Return the guest path below /usr if its first folder is a link into /usr. An archive's own folder `lib`
+    would replace this link.
+    """
     name = path.lstrip("/")
     return f"usr/{name}" if name.split("/")[0] in MERGED else name

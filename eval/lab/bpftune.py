@@ -71,7 +71,9 @@ def bpftune_layer() -> Path:
 
 
 def _fetched() -> Path:
-    """Return the folder with the packages' `files` and `versions`; fetch them first if it is missing."""
+    """Return the folder with the packages' `files` and `versions`. If the folder is missing, fetch the
+    packages first.
+    """
     target = lab_cache() / "packages" / f"bpftune-{SUITE}"
     with locked("package-bpftune"):
         if not target.is_dir():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write cpio archives in the `newc` format that Linux unpacks as its initramfs.
 
-The bytes depend on the entries alone: names sorted, times and owners zero, inodes counted from 1.
-The kernel describes it in Documentation/driver-api/early-userspace/buffer-format.rst.
+The bytes depend on the entries alone: names sorted, times and owners zero, inodes counted from 1. The
+kernel's documentation describes the format in driver-api/early-userspace/buffer-format.rst.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TRAILER: Final = "TRAILER!!!"
 class Entry:
     """One file of an archive: its type and permission bits, and its content.
 
-    `data` is the content of a regular file, or the path to copy it from. Of a symbolic link it is the
-    target. `device` is the (major, minor) number of a character device.
+    `data` is the content of a regular file, or the path from which the content is copied. For a symbolic
+    link, `data` is the target. `device` is the (major, minor) number of a character device.
     """
 
     mode: int

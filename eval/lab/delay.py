@@ -2,8 +2,8 @@
 """Measures how long the daemon's steps take in the guest, and fits a model of this time.
 
 `python -m ltp_switcher.eval.lab.delay` runs the daemon inside the guest, once for each policy, and writes
-`host/delays.json`. A daemon beside the guest takes no virtual time of its own. So the model's time is added
-to each of its steps, after it has read the flows' records and before it acts.
+`host/delays.json`. A daemon beside the guest takes no virtual time of its own. So the guest sleeps for the
+model's time in each step, after the daemon has read the flows' records and before it acts.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _STOP: Final = 'kill -TERM "$daemon"; wait "$daemon" || { cat /run/lab/daemon.lo
 
 
 def measure(scheme: str) -> Steps:
-    """Return the steps of a run, one row each: the number of flows, the number of flows that want each
-    learned arm, in the order of the arms' ids, and the step's time in ns.
+    """Return the steps of a run, shape (steps, learned arms + 2). A row has the number of flows, the number
+    of flows that want each learned arm, in the order of the arms' ids, and the step's time in ns.
 
     Raises:
         LabError: the guest failed.
@@ -88,9 +88,9 @@ def fit(runs: Mapping[str, Steps]) -> dict[str, dict[str, int]]:
     No part of the model is below 0.
 
     The keys of `runs` are the names of a policy, or of a policy and an arm ("keep ltp"). The model has an
-    entry for each policy and each learned arm. A step of a policy takes `step`, and `flow` for each flow; a
-    step without records takes `empty`. If a flow wants a learned arm, the arm adds its `step` once, and its
-    `flow` for each such flow.
+    entry for each policy and each learned arm. A step of a policy takes `step`, and `flow` for each flow. A
+    step without records takes `empty`, which is the mean of such steps, and not fitted. If a flow wants a
+    learned arm, the arm adds its `step` once, and its `flow` for each such flow.
     """
     arms = [LEARNED[arm] for arm in sorted(LEARNED)]
     parts: dict[tuple[str, str], list[npt.NDArray[np.float64]]] = {}
@@ -120,7 +120,9 @@ def fit(runs: Mapping[str, Steps]) -> dict[str, dict[str, int]]:
 
 
 def _not_negative(matrix: npt.NDArray[np.float64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Least squares whose negative parts are left out one by one, the lowest first."""
+    """Return the least-squares solution without negative parts. They are set to 0 one by one, the lowest
+    first.
+    """
     used = np.flatnonzero(matrix.any(axis=0))
     while True:
         found = np.linalg.lstsq(matrix[:, used], values, rcond=None)[0]

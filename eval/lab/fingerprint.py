@@ -19,12 +19,12 @@ from ltp_switcher.eval.run.scenario import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """All that a run in the lab depends on, beside the parts that all runs share.
+    """All that a run in the lab depends on, except for the parts that all runs share.
 
     Attributes:
         scenario: the link and the flows.
         seed: seed of the run.
-        kernel: series, "6.1" or "6.12".
+        kernel: series, such as "6.1"; see `kernels.known`.
         daemon: the daemon that the scenario's schemes need; None if they need none.
         overlay: the files that only this run has in its guest, by guest path.
         memory_mb: memory of the guest in MiB.

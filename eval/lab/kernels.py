@@ -38,7 +38,8 @@ PREPARED: Final = "LTP_KERNELS_DIR"
 class Kernel:
     """One kernel release: `vmlinux` is the uncompressed image, `modules` its /lib/modules folder.
 
-    `built` holds our modules where they were built elsewhere, for want of the headers on this machine.
+    `built` is the folder of our modules for a kernel that was prepared on another machine. It is None if our
+    modules are built here.
     """
 
     series: str
@@ -49,7 +50,7 @@ class Kernel:
 
 
 def known() -> tuple[str, ...]:
-    """The series that the lab can boot: its own, then the prepared ones."""
+    """Return the series that the lab can boot: `META_PACKAGES`, then the folders of `$LTP_KERNELS_DIR`."""
     folder = os.environ.get(PREPARED)
     prepared = sorted(path.name for path in Path(folder).iterdir() if path.is_dir()) if folder else []
     return (*META_PACKAGES, *prepared)
@@ -58,12 +59,13 @@ def known() -> tuple[str, ...]:
 def kernel(series: str) -> Kernel:
     """Return the kernel of a series; fetch and unpack it first if it is missing.
 
-    Where headers of the series are installed, theirs is the release, because our modules are built
-    against them; else it is the one that the series' meta-package depends on.
+    If headers of the series are installed, the release is the newest one with headers, because our modules
+    are built against them. Otherwise it is the release on which the series' meta-package depends. A prepared
+    series has one release of its own.
 
     Raises:
         InvalidValueError: the lab has no such series.
-        LabError: the kernel's package cannot be had or read.
+        LabError: the kernel's package cannot be fetched or read.
     """
     if series not in META_PACKAGES:
         folder = Path(os.environ.get(PREPARED, "/nonexistent")) / series
@@ -97,7 +99,7 @@ def _release(series: str) -> str:
 def uncompressed(bzimage: Path) -> bytes:
     """Return the ELF image inside a bzImage (Documentation/arch/x86/boot.rst, payload_offset and _length).
 
-    Booted as it is, it saves the guest its own decompression, which is half of the boot.
+    A guest that boots this image need not decompress the kernel, which is half of the boot.
     """
     data = bzimage.read_bytes()
     offset, length = struct.unpack_from("<II", data, 0x248)
@@ -133,7 +135,7 @@ def module_entries(chosen: Kernel) -> dict[str, cpio.Entry]:
         depends[name] = [
             d.replace("-", "_") for d in _modinfo(images[name], "depends") for d in d.split(",") if d
         ]
-        # The kernel may have it built in, and then there is no file.
+        # A dependency may be built into the kernel, and then it has no file.
         depends[name] = [d for d in depends[name] if d in index]
         queue += depends[name]
     base = f"usr/lib/modules/{chosen.release}"

@@ -25,8 +25,9 @@ BASE_PACKAGES: Final = (
     "libmd0", "libmnl0", "libpcre2-8-0", "libselinux1", "libtirpc3", "libxtables12", "zlib1g",
     "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3", "libkrb5support0", "libcom-err2", "libkeyutils1",
 )  # fmt: skip
-"""Busybox, iproute2 and ethtool, the libraries these are linked with, and dash: busybox's own shell would
-run its own `ip` whatever the path says."""
+"""Busybox, iproute2 and ethtool, the libraries with which they are linked, and dash. The shell of busybox is
+not used, because it would run busybox's own `ip` even if the path names another one.
+"""
 
 MERGED: Final = ("bin", "sbin", "lib", "lib64")
 """Top-level folders that are links into /usr, as on an installed Debian."""
@@ -38,7 +39,8 @@ _UNWANTED: Final = ("usr/share/", "etc/", "usr/include/", "var/", "usr/lib/x86_6
 def layer(name: str, ingredients: Iterable[str], build: Callable[[], Mapping[str, cpio.Entry]]) -> Path:
     """Return the cached archive called `name` made from `ingredients`, built if it is not there.
 
-    `ingredients` are texts that change whenever the archive would; this module's own code is one.
+    `ingredients` are texts that change whenever the archive would. The code of this module, `cpio`, `kernels`
+    and `python` counts as further ingredients.
     """
     recipe = hashlib.sha256()
     for source in ("cpio.py", "kernels.py", "layers.py", "python.py"):
@@ -68,7 +70,7 @@ def package_entries(packages: Iterable[str]) -> dict[str, cpio.Entry]:
 
 
 def base_layer(kernel: Kernel) -> Path:
-    """Return the layer every guest has: userland, the distribution's modules, and our init."""
+    """Return the layer that every guest has: userland, the distribution's modules, and our init."""
     agent = compiled(GUEST / "lab.c")
     versions = [f"{package}={version}" for package, version in candidates(BASE_PACKAGES).items()]
     texts = [(GUEST / name).read_text() for name in ("init", "lab-say")]
@@ -162,7 +164,8 @@ def _strip(module: Path) -> None:
 def mutant_module(kernel: Kernel, repository: Path) -> Path:
     """Return tcp_mutant.ko for `kernel`, without debug information, built now if its sources are newer.
 
-    With it the file would hold the checkout's path, and so a run its own instructions in every checkout.
+    Debug information would put the checkout's path into the file. Then runs would differ from checkout to
+    checkout.
 
     Raises:
         LabError: the module cannot be built.

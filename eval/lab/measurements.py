@@ -51,7 +51,9 @@ def follower(scenario: Scenario, on_progress: Callable[[Sample], None]) -> Calla
 
 
 def check_bytes(scenario: Scenario, totals: dict[str, Any]) -> None:
-    """Raise `LabError` if a flow's receiver got other numbers of bytes than its sender sent."""
+    """Raise `LabError` if a flow's numbers of bytes sent, received and acknowledged do not fit together. A
+    flow that has drained must have received all that was sent.
+    """
     for index, flow in enumerate(totals["flows"]):
         sent, received, acked = flow["sent_bytes"], flow["received_bytes"], flow["acked_bytes"]
         # A flow that could not empty its queue after the end has bytes under way.

@@ -22,7 +22,7 @@ _SAYING: Final = threading.Lock()
 
 
 def lab_cache() -> Path:
-    """Folder of the lab's part of the cache."""
+    """Return the folder of the lab's part of the cache."""
     return cache_dir() / "lab"
 
 

@@ -44,7 +44,9 @@ def own_processor() -> Iterator[int]:
 
 
 def _opened(path: Path) -> int:
-    """Open a file for its lock, which takes no more than reading it: it may be another user's."""
+    """Open a file to lock it, and make it if it is missing. The file is opened for reading alone, because it
+    may belong to another user.
+    """
     with contextlib.suppress(FileExistsError):
         # O_CREAT alone would fail: under /tmp the kernel refuses it for another user's file.
         return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)

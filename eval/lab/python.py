@@ -33,7 +33,7 @@ SERVICE_WHEELS: Final = (
     "idna", "opentelemetry-api", "prometheus-client", "pydantic", "pydantic-core", "pyroute2", "starlette",
     "typing-extensions", "typing-inspection", "uvicorn",
 )  # fmt: skip
-"""Imports of the API and its clients, closed under dependency."""
+"""Packages that the API and its clients import, with all packages on which these depend."""
 
 PROJECT_FOLDERS: Final = ("daemon", "encoder", "mpts", "policies", "api")
 
@@ -58,7 +58,7 @@ def python_layers(*, service: bool) -> list[Path]:
     """Return the layers that give a guest Python and the package; `service` adds the API's libraries.
 
     Raises:
-        LabError: a package or wheel cannot be had, or the lock file lacks it.
+        LabError: a package or wheel cannot be fetched, or the lock file lacks it.
     """
     layers = [_interpreter_layer(), _wheel_layer("wheels", WHEELS)]
     if service:

@@ -92,7 +92,9 @@ _STALLED_S: Final = 600.0
 a processor.
 """
 _WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
-"""Option that ends QEMU together with the thread that waits for it, even if this thread is killed."""
+"""Beginning of a command line. It ends QEMU or its companion together with the thread that waits for them,
+even if this thread is killed.
+"""
 
 
 @dataclass
@@ -154,7 +156,7 @@ class _Channel:
 
 
 class _Limit:
-    """How long a machine may run."""
+    """The time that a machine may run."""
 
     def __init__(self, pids: Sequence[int], timeout_s: float, *, in_processor_time: bool) -> None:
         self._stats = {Path(f"/proc/{pid}/stat"): 0 for pid in pids}
@@ -164,7 +166,9 @@ class _Limit:
         self._spent_s = 0.0
 
     def over(self) -> str:
-        """Return what the machine was given and has used up; empty while it has not."""
+        """Return a text that names the limit that the machine has reached, such as `600 s of processor time`;
+        empty before.
+        """
         now_s = time.monotonic()
         if not self._in_processor_time:
             return f"{self._timeout_s:g} s of wall time" if now_s - self._began_s > self._timeout_s else ""
@@ -186,7 +190,7 @@ class _Limit:
 
 
 class _Beside:
-    """A companion that runs; `arguments` and `descriptors` are those that QEMU takes for it."""
+    """A running companion. QEMU needs `arguments` on its command line, and inherits `descriptors`."""
 
     def __init__(self, companion: Companion, folder: Path, channel: Path, processor: int | None) -> None:
         folder.mkdir()
@@ -207,11 +211,13 @@ class _Beside:
         self.arguments = ("-plugin", f"{companion.plugin},socket={self._qemus.fileno()}")
 
     def close_qemus_end(self) -> None:
-        """Keep QEMU's end of the socket open in QEMU alone, so that the companion sees it end."""
+        """Close this process's copy of QEMU's end of the socket. The companion then sees when QEMU ends."""
         self._qemus.close()
 
     def end(self) -> str:
-        """Wait for its end, which follows QEMU's, and return what it wrote."""
+        """Wait until the companion ends, which it does after QEMU, and return its output. If it does not end
+        within `_LAST_WORDS_S`, kill it.
+        """
         try:
             self.process.wait(_LAST_WORDS_S)
         except subprocess.TimeoutExpired:
@@ -220,7 +226,7 @@ class _Beside:
         return self._errors.read_text(errors="replace")
 
     def files(self) -> dict[str, bytes]:
-        """The files that it left, by guest path."""
+        """Return the files that the companion left, by guest path."""
         return {path: file.read_bytes() for path, file in self._collect.items() if file.exists()}
 
 

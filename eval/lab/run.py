@@ -49,9 +49,10 @@ _SETUP_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """Raw results by name: `timeseries.csv`, `flows.json`, `guest.json`.
+    """The raw results of a run by name, such as `timeseries.csv`, and the kernel's release.
 
-    `virtual_s` counts from power-on; `wall_s` is the host's time for the whole run.
+    `virtual_s` counts from the guest's power-on. In a run through mahimahi it is the scenario's duration.
+    `wall_s` is the host's time for the whole run.
     """
 
     files: dict[str, bytes]
@@ -75,7 +76,7 @@ def run_scenario(
         scenario: the link and the flows.
         scheme: scheme that replaces the first flow's.
         seed: seed of losses, start times, and everything else that is random in the guest.
-        kernel: series, "6.1" or "6.12".
+        kernel: series, such as "6.1"; see `kernels.known`.
         place: place of the daemon, if a scheme needs one.
         on_progress: function that takes the state of the first flow, every 0.5 virtual seconds.
 
@@ -201,7 +202,7 @@ def companion_of(daemon: GuestDaemon | None, scenario: Scenario, seed: int) -> C
 def overlay_of(
     scenario: Scenario, daemon: GuestDaemon | None, *, seed: int, kernel: str
 ) -> dict[str, Path | bytes]:
-    """The files that only this run has in its guest, by guest path."""
+    """Return the files that only this run has in its guest, by guest path."""
     chosen = kernels.kernel(kernel)
     overlay: dict[str, Path | bytes] = {
         "lab/link.ko": link_module(chosen, module_of(scenario)),
@@ -286,7 +287,7 @@ def memory_mb(scenario: Scenario) -> int:
 
 
 def _in_flight_mb(link: Link, own_ms: Sequence[float]) -> float:
-    """Return the data that the link and its queue hold at most, for flows with these RTTs of their own."""
+    """Return the data in MB that the link and its queue hold at most. Flows may have the RTTs `own_ms`."""
     walk = link.road.walk
     rtt_s = (
         max([state.rtt_ms + (walk.range_ms if walk else 0.0) for state in link.states()] + [*own_ms]) / 1e3

@@ -61,7 +61,7 @@ def from_offset(trace: TraceArray, offset_s: float) -> TraceArray:
     offset_ms = round(offset_s * 1e3) % period_ms
     if offset_ms == 0:
         return trace
-    # The opportunity there is the last of a period, as the one at the end of the trace is.
+    # The opportunity at the offset becomes the last one of a period, like the one at the end of the trace.
     offset_ms = int(trace[np.searchsorted(trace, offset_ms)])
     return np.sort((trace.astype(np.int64) - offset_ms - 1) % period_ms + 1).astype(np.uint32)
 

@@ -43,8 +43,8 @@ DAEMON_CONFIG: Final = "/lab/daemon.toml"
 NETWORK: Final = 256
 """Number of addresses in a path's destination network."""
 HOSTS: Final = 250
-"""Number of addresses of this network that flows use, from the second one on. Flows with the same address
-differ in their port.
+"""Number of addresses of a path's destination network that flows use, from the second one on. Flows with the
+same address differ in their port.
 """
 PAYLOAD_BYTES: Final = 1448
 """Payload in bytes of a packet of `PACKET_BYTES`. TCP paces by this size."""
@@ -128,7 +128,7 @@ class GuestDaemon:
 
 
 def needs(scenario: Scenario, protocol: str) -> bool:
-    """Tell whether a flow of the scenario runs this congestion control."""
+    """Tell whether a flow of the scenario, or its web server, runs this congestion control."""
     return any(scheme.protocol == protocol for scheme in _schemes(scenario))
 
 
@@ -161,8 +161,8 @@ def asks_bpftune(scenario: Scenario) -> bool:
 def daemon_of(scenario: Scenario, place: Place = USUAL_PLACE) -> GuestDaemon | None:
     """Return the daemon that the scenario's schemes need, if any.
 
-    The daemon is always inside the guest if it asks the network, if it takes over the machine's default
-    congestion control, or if nobody has measured the time of its policy or of a learned arm; see `delay`.
+    The daemon is always inside the guest in three cases. It asks the network, or it takes over the machine's
+    default congestion control, or the time of its policy or of a learned arm was never measured; see `delay`.
 
     Raises:
         ConfigError: the schemes need two policies, two variants of a learned arm, or a policy that would also
@@ -343,7 +343,9 @@ def _names(scenario: Scenario) -> list[str]:
 
 
 def _rates(scenario: Scenario) -> str:
-    """Bytes of payload a second by flow, from 1; rates of a scenario count whole packets."""
+    """Return the flows' rates in bytes of payload a second, as a text. A 0 comes before them, because flows
+    count from 1. The rates of a scenario count whole packets.
+    """
     payload_Bps = 1e6 / 8 * PAYLOAD_BYTES / PACKET_BYTES
     schemes = [resolve(flow.scheme) for flow in scenario.flows]
     rates = [round((scheme.rate_mbps or 0.0) * payload_Bps) for scheme in schemes]

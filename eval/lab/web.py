@@ -33,9 +33,7 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.eval.run.schemes import resolve
 
 PACKAGES: Final = ("nginx", "libssl3", "libcrypt1")
-"""Debian's packages of the web server, with the libraries that no other layer of the guest's files has for
-certain.
-"""
+"""Debian's packages of the web server, and the libraries that other layers of the guest's files may lack."""
 _UNWANTED: Final = re.compile(r"/(systemd|ufw|engines-3|ossl-modules)/|^usr/lib/nginx/modules/")
 _USERS: Final = {
     "etc/passwd": b"root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n",

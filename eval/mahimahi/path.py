@@ -144,7 +144,9 @@ def shell_path(scenario: Scenario) -> ShellPath:
 
 
 def _of_rates(link: Link, lead_ms: int, end_ms: int) -> Ints:
-    """Opportunities of a rate that steps; before the scenario begins, of its first rate."""
+    """Return the opportunities of a link whose rate changes in steps. Before the scenario begins, the link
+    has its first rate.
+    """
     pkts_per_ms = np.zeros(end_ms)
     for state in link.states():
         at_ms = lead_ms + round(state.at_s * 1e3) if state.at_s else 0

@@ -158,7 +158,9 @@ def _run_session(command: Sequence[str], *, limit_s: float, on_line: Callable[[s
 
 @contextlib.contextmanager
 def _default_arm_kept() -> Iterator[None]:
-    """Put the module's default arm back, which the source of a `mutant` flow sets."""
+    """Restore the module's default arm after the block, because the source of a `mutant` flow changes this
+    arm.
+    """
     if not _DEFAULT_ARM.exists():
         yield
         return

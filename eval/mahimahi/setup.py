@@ -41,7 +41,7 @@ _COMMANDS: Final = {
     "unshare": "apt-get install util-linux",
 }
 _NAT: Final = ("-t", "nat", "-A", "POSTROUTING", "-j", "MASQUERADE", "-m", "connmark", "--mark", "1")
-"""Rule of iptables that is like those of mahimahi's shells."""
+"""Rule of iptables that is like the rules of mahimahi's shells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def looked(job: Job, seconds: float) -> Job:
 
 
 def context(rows: npt.NDArray[np.void], look_s: float, encoder: GRUEncoder) -> Floats:
-    """The mean context over the last `LAST_S` seconds of a look, shape (outputs,).
+    """Return the mean context over the last `LAST_S` seconds of a look, shape (outputs,).
 
     Args:
         rows: the recording of one flow, `ROW_DTYPE`, shape (steps,), in the order of time.
@@ -76,7 +76,7 @@ def context(rows: npt.NDArray[np.void], look_s: float, encoder: GRUEncoder) -> F
 
 
 def feature_sets(of: Rows, contexts: Floats) -> Mapping[str, Rows]:
-    """The same rows with the plain features and the contexts, and with the contexts alone.
+    """Return the rows twice: with the plain features and the contexts, and with the contexts alone.
 
     Args:
         of: rows with the plain features.
@@ -101,8 +101,8 @@ def scores_with(of: Rows, contexts: Floats, baseline: str = "") -> list[Score]:
 
 
 def compared(of: Rows, contexts: Floats) -> list[Over]:
-    """Compare each model on plain features with the model that sees none, and on contexts with itself on
-    plain features.
+    """Compare each model on plain features with the model `BLIND`, which sees none. Then compare each model
+    on contexts with the same model on plain features.
 
     Args:
         of: rows of arms alone, with the plain features.

@@ -95,7 +95,7 @@ class Expectation:
     """Number of paths on which all features that the arm needs are observed."""
     r2: float
     """R²: 1 minus the model's squared error over the squared error of predicting the mean of the other kinds;
-    NaN without paths.
+    NaN if the latter is 0, as without paths.
     """
 
 
@@ -144,7 +144,7 @@ def twins(
 
 
 def features(numbers: Floats) -> Floats:
-    """The features of paths, in the order of `FEATURES`, shape (paths, features).
+    """Return the features of paths, in the order of `FEATURES`, shape (paths, features).
 
     Args:
         numbers: shape (paths, numbers), NaN where not observed.

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regressions. Each predicts labels and the standard deviations of the predictions, with the
-shape (rows,).
-"""
+"""Regressions. Each returns predictions of labels and their standard deviations, both of shape (rows,)."""
 
 from __future__ import annotations
 
@@ -43,15 +41,17 @@ def mean(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Pre
 
 
 def ridge(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """Predict by linear regression with equal weights for all rows."""
+    """Predict by ridge regression with equal weights for all rows. The marginal likelihood chooses the
+    penalty among candidates.
+    """
     return _best(
         features, labels, np.zeros_like(noise), others, itertools.product(LINEAR, (0.0,), (1.0,), BETWEEN)
     )
 
 
 def stump(features: Floats, labels: Floats, noise: Floats, others: Floats) -> Prediction:
-    """Predict by one threshold on one feature: the mean of the labels on each side. The pair with the least
-    squared error is chosen.
+    """Predict by one threshold on one feature: the mean of the labels on each side. The feature and the
+    threshold are the ones with the least squared error.
 
     A side has at least the share `SIDE` of the rows. Without such a threshold, the prediction is the mean.
     """

@@ -91,7 +91,9 @@ def rows(paths: Mapping[str, SinglePath], schemes: Sequence[str], look_s: float)
 
 
 def features(series: FlowSeries, look_s: float) -> Floats:
-    """Features of the flow's first `look_s` seconds, in order of `FEATURES`, shape (features,)."""
+    """Return features of the flow's first `look_s` seconds, in order of `FEATURES`, shape (features,). All
+    are 0 if the flow has no RTT in this time.
+    """
     seen = series.life(float(series.t_s[0]), float(series.t_s[0]) + look_s) & ~np.isnan(series.rtt_ms)
     if not seen.any():
         return np.zeros(len(FEATURES))
@@ -120,8 +122,8 @@ def features(series: FlowSeries, look_s: float) -> Floats:
 
 
 def measured(of: Sequence[FlowSeries], look_s: float) -> tuple[Floats, Floats]:
-    """Logs of the mean rewards after the first `look_s` seconds, and the variances of their differences from
-    the first log. Both have the shape (schemes,).
+    """Return the logs of the mean rewards after the first `look_s` seconds, and the variances of their
+    differences from the first log. Both have the shape (schemes,). `of` has the flow under each scheme.
     """
     bins = min(one.t_s.size for one in of)
     earned = np.array([rewards(one)[:bins] for one in of])[:, round(look_s / BIN_S) :]

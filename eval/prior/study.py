@@ -50,6 +50,9 @@ class Score:
     each kind.
     """
     top_two: Mean | None
+    """Like `pick` over all paths, for the better of the two arms that a model ranks first. It is None for
+    other ways to pick.
+    """
     coverage: Mapping[str, float]
     """Share of the true gains that lie within the model's intervals of level `LEVEL`, over `all` paths and
     each kind.
@@ -132,14 +135,16 @@ def scores(rows: Rows, baseline: str = "") -> list[Score]:
 
 
 def ranking(rows: Rows, said: Predicted) -> Floats:
-    """The log rewards of the schemes, shape (paths, schemes), with the scheme of the largest predicted gain
-    first.
+    """Return the log rewards of the schemes, shape (paths, schemes), with the scheme of the largest predicted
+    gain first.
     """
     return np.take_along_axis(rows.logs, np.argsort(-said.gains, axis=1), axis=1)
 
 
 def _guarded(rows: Rows, over: int, model: str, best: Floats) -> Score:
-    """The baseline, and another arm where the model's lower bound is above it."""
+    """Score the baseline, with an arm in its place where the model's lower bound of the arm's gain is above
+    0.
+    """
     said = predict(rows, model, over)
     bound = said.gains - GUARD_Z * said.deviations
     bound[:, over] = 0.0

@@ -91,8 +91,9 @@ def compare(
 
 
 def fold(summaries: Sequence[Summary], harms: Sequence[Harm | None] | None = None) -> list[Cell]:
-    """Return a cell, with means over the seeds, for each scenario, scheme and kernel, in order of first
-    appearance. `harms` has the harm of each summary's run; None if there were no other flows.
+    """Return a cell for each scenario, scheme and kernel, with means over the seeds. Cells are in order of
+    first appearance. The argument `harms` has the harm of each summary's run; None if there were no other
+    flows.
     """
     groups: dict[tuple[str, str, str], list[tuple[Summary, Harm | None]]] = {}
     for summary, harm in zip(summaries, harms or [None] * len(summaries), strict=True):

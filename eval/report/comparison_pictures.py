@@ -83,13 +83,13 @@ def _share_bar(cell: Cell, scale: float) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A scheme's bar in a group of bars. If the error line is known, it goes from `low` to `high`."""
+    """A scheme's bar in a group of bars."""
 
     group: str
     scheme: str
     height: float
     line: tuple[float, float] | None = None
-    """The ends of the error line, in the unit of the height."""
+    """The lower and the upper end of the error line, in the unit of the height; None without a line."""
 
 
 def draw_groups(axes: Axes, bars: Sequence[Bar]) -> None:

@@ -63,7 +63,7 @@ class Contexts:
     raw_silhouettes: Mapping[str, float]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "silhouette": float(np.mean(list(self.silhouettes.values()))),
             "raw_silhouette": float(np.mean(list(self.raw_silhouettes.values()))),

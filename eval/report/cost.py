@@ -47,7 +47,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The lab's speed on one scenario, including the guest's boot, while another lab runs beside it."""
+    """The lab's speed on one scenario, including the guest's boot. Other labs run beside it if there are CPUs
+    for them.
+    """
 
     scenario: str
     scheme: str
@@ -98,7 +100,8 @@ def measure_speed(progress: Console, *, kernel: str) -> list[Speed]:
 
 
 def instructions_per_packet(outcome: RunResult) -> float:
-    """Guest instructions per acknowledged packet, without idle time. The guest holds both ends and the link.
+    """Return the guest's instructions per acknowledged packet, without idle time. The guest holds both ends
+    and the link.
 
     Raises:
         ArtifactError: the run delivered nothing.

@@ -65,7 +65,9 @@ class Share:
 
     @staticmethod
     def of(value: float, by_seed: Sequence[float]) -> Share:
-        """Make a share from its value and the shares of the single seeds. The interval ends at 0 or above."""
+        """Make a share from its value and the shares of the single seeds. The interval's lower end is at
+        least 0.
+        """
         half = Estimate.of(by_seed).half
         return Share(value, None if math.isnan(half) else (max(0.0, value - half), value + half))
 
@@ -78,7 +80,7 @@ class Network:
     rewards: Mapping[str, tuple[float, ...]]
 
     def reward(self, scheme: str) -> float:
-        """Mean over the seeds, Mbit/s squared per ms."""
+        """Return the scheme's mean reward over the seeds, in Mbit/s squared per ms."""
         return fmean(self.rewards[scheme])
 
     @property
@@ -92,7 +94,7 @@ class Network:
         return [reward / best if best > 0 else 0.0 for reward in self.rewards[scheme]]
 
     def shares(self) -> dict[str, Share]:
-        """The mean reward of each scheme over the best arm's."""
+        """Return the mean reward of each scheme over the best arm's."""
         return {scheme: Share.of(fmean(of := self.by_seed(scheme)), of) for scheme in self.rewards}
 
 
@@ -105,7 +107,7 @@ class Demo:
 
     @property
     def overall(self) -> dict[str, Share]:
-        """Return the geometric mean of each scheme's shares over the networks, the largest first.
+        """The geometric mean of each scheme's shares over the networks, the largest first.
 
         The interval covers only the seeds: other networks may give other means.
         """
@@ -137,7 +139,7 @@ class Demo:
         return digest.hexdigest()
 
     def of(self, network: str, scheme: str) -> list[RunResult]:
-        """The runs of a scheme on a network, seed by seed."""
+        """Return the runs of a scheme on a network, seed by seed."""
         return [one for one in self.outcomes if (one.job.scenario.name, one.job.scheme) == (network, scheme)]
 
 
@@ -171,7 +173,7 @@ def run_demo(
 
     Args:
         out: folder for the files.
-        progress: function that takes the time that the runs will need, and their progress.
+        progress: console for the time that the runs will need, and for their progress.
         seeds: seeds of each scheme on each network. The lines over time show the first seed.
         kernel: series of the guest's kernel.
         executor: executor that makes the runs. This function uses it as a context manager.

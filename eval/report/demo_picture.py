@@ -38,7 +38,7 @@ def draw_demo(
 
     Args:
         path: the PNG to write.
-        networks: the share of the best arm of each scheme, by the label of a network.
+        networks: each scheme's share of the best arm's reward, by the label of a network and by scheme.
         overall: the share of each scheme over all networks, in the order of the bars.
         scenario: the network to draw over time.
         flows: the first flow of each scheme on this network. The first scheme is drawn on top, with its arms.
@@ -57,7 +57,9 @@ def draw_demo(
 def _draw_shares(
     axes: Axes, networks: Mapping[str, Mapping[str, Share]], overall: Mapping[str, Share]
 ) -> None:
-    """Draw a group of bars for each network, and one for all, apart from them, with its values."""
+    """Draw a group of bars for each network, and one for the shares over all networks, apart from them. Each
+    bar has its value.
+    """
     groups = {**networks, OVERALL: overall}
     draw_groups(
         axes,

@@ -110,7 +110,7 @@ def name_lines(figure: Figure, axes: Axes, lines: Sequence[NamedLine], *, ceilin
         if not line.name:
             continue
         others = np.array([shape for i, shape in enumerate(shapes) if i != index]).reshape(-1, _PLACES)
-        # A place without another line nearby is free.
+        # Where another line has no value, it is infinitely far away.
         others = np.where(np.isnan(others), np.inf, others)
         wide, tall = _CHARACTER * pixels * len(line.name) / area.width, 1.2 * pixels / area.height
         boxes = [
@@ -130,7 +130,9 @@ def name_lines(figure: Figure, axes: Axes, lines: Sequence[NamedLine], *, ceilin
 
 
 def _boxes(own: Floats, others: Floats, wide: float, tall: float) -> Iterator[_Box]:
-    """Places above and below a line, shape (places,), beside other lines, shape (lines, places)."""
+    """Yield places for a name above and below the line `own`, shape (places,). The other lines are `others`,
+    shape (lines, places). `wide` and `tall` are the name's size in shares of the axes.
+    """
     span = max(1, round(wide * _PLACES))
     for start in range(2, _PLACES - span - 2):
         inside = slice(start, start + span)

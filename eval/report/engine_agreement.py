@@ -79,7 +79,8 @@ class Agreement:
 
 
 def shortened(scenario: Scenario, duration_s: float) -> Scenario:
-    """Return the scenario's first seconds.
+    """Return the first `duration_s` seconds of the scenario. Steps after them are left out, and so are flows
+    that would live no longer than `LIFE_MIN_S`.
 
     Raises:
         ConfigError: no flow starts in the first seconds.

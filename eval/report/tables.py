@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same results as a table for people, JSON for programs, and CSV for spreadsheets."""
+"""Results as tables for people, and runs as CSV for spreadsheets."""
 
 from __future__ import annotations
 

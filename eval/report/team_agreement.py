@@ -139,7 +139,9 @@ def measure_agreement(
 
 
 def agreement_table(found: Agreement) -> Table:
-    """A table with the team of each seed and the means of its arms. The caption says how far teams agree."""
+    """Return a table with the team of each seed and the means of the arms. The caption says how far teams
+    agree.
+    """
     table = Table(
         caption=f"{escape(found.scenario)}, {found.method}: {found.agreement:.0%} of the runs agree; two "
         f"teams share {found.shared:.2f} of {found.k} arms on average; by chance {found.chance:.2f}"

@@ -23,7 +23,7 @@ from ltp_switcher.eval.run.series import BIN_S, FlowSeries
 from ltp_switcher.eval.run.style import colour
 
 NAMED_MAX: Final = 8
-"""Largest number of lines that get names."""
+"""Largest number of flows whose lines get names. With more flows, no line has a name."""
 _DASHES: Final = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 _CEILING: Final = 0.86
 """Share of the first panel's height below which lines have their names. The events are above it."""
@@ -63,7 +63,7 @@ def draw_over_time(
 ) -> None:
     """Draw goodput, RTT and active arm into three axes of a figure that already has its other parts.
 
-    The arguments `scenario` and `flows` are those of `draw_timeline`.
+    The arguments `scenario` and `flows` mean the same as in `draw_timeline`.
     """
     first = flows[0]
     rate.fill_between(first.t_s, first.capacity_mbps, step="post", color=PALE, linewidth=0)
@@ -105,7 +105,9 @@ def _draw_flows(axes: Axes, flows: Sequence[FlowSeries], values: Sequence[Floats
 
 
 def _smooth(values: Floats) -> Floats:
-    """Centred mean over `_SMOOTH_BINS` bins that skips NaN: a queue's sawtooth stays, jitter goes."""
+    """Return the centred mean over `_SMOOTH_BINS` bins, which skips NaN. A queue's sawtooth stays, and jitter
+    goes.
+    """
     valid = ~np.isnan(values)
     kernel = np.ones(_SMOOTH_BINS)
     count = np.convolve(valid, kernel, "same")

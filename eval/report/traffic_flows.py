@@ -40,15 +40,15 @@ FLOW_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("path", np.int64),  # Number of its path.
         ("at_s", np.float64),
         ("asked_bytes", np.int64),
-        ("took_s", np.float64),  # From the request to the last byte; infinite where that never came.
-        # The rest is NaN where the module has told nothing of the flow.
+        ("took_s", np.float64),  # From the request to the last byte; infinite if this byte never came.
+        # Fields from here to `information` are NaN if the module reported nothing about the flow.
         ("retransmits", np.float64),
         ("delivered", np.float64),  # Packets.
         ("rtt_ms", np.float64),
-        ("value", np.float64),  # Raw, or from the mean of all schemes for this flow; see `related`.
-        ("information", np.float64),  # Its own, or the mean of all schemes for this flow.
-        ("chance", np.float64),  # Of its lot; 1 where its visit drew none.
-        # The rest is 0 where the module has told nothing of the flow.
+        ("value", np.float64),  # Raw, or relative to the mean of all schemes for this flow; see `related`.
+        ("information", np.float64),  # The flow's own, or the mean of all schemes for this flow.
+        ("chance", np.float64),  # Probability of its lot; 1 if its visit drew none.
+        # The last two fields are 0 if the module reported nothing about the flow.
         ("began", np.int64),  # Id of its first arm.
         ("lot", np.int64),  # Id of the arm that its visit drew; 0 for the decision's own choice.
     ]
@@ -66,7 +66,7 @@ class FlowSet:
     flows: FlowTable
 
     def of(self, scheme: str, seeds: Sequence[int]) -> FlowTable:
-        """The flows of a scheme in its runs with these seeds."""
+        """Return the flows of a scheme in its runs with these seeds."""
         found: FlowTable = self.flows[
             (self.flows["scheme"] == self.schemes.index(scheme)) & np.isin(self.flows["seed"], seeds)
         ]
@@ -114,7 +114,7 @@ def of_class(flows: FlowTable, name: str) -> Bools:
 
 
 def visit_numbers(run: FlowTable) -> Ints:
-    """The number of each flow's visit, shape (n,), from 1 on, for the flows of one run to one path.
+    """Return the number of each flow's visit, shape (n,), from 1 on, for the flows of one run to one path.
 
     A visit is a group of flows to a path that began near each other.
     """
@@ -141,7 +141,7 @@ def value_by_path(paths: Sequence[str], flows: FlowTable) -> dict[str, float]:
 
 
 def best_arms(made: FlowSet, arms: Sequence[str], seeds: Sequence[int]) -> dict[str, str]:
-    """The arm with the highest value on each path, over these seeds."""
+    """Return the arm with the highest mean value on each path, over these seeds."""
     values = {arm: value_by_path(made.paths, made.of(arm, seeds)) for arm in arms}
     return {path: max(arms, key=lambda arm: values[arm][path]) for path in made.paths}
 

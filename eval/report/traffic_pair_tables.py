@@ -23,7 +23,7 @@ _PARTS: Final[Mapping[str, Callable[[Mean], float]]] = {
 
 
 def pair_tables(found: Comparison) -> Iterator[Table]:
-    """Tables by path: ratios of rewards, ratios of completion times, and packets sent again."""
+    """Yield tables by path: ratios of rewards, ratios of completion times, and packets sent again."""
     yield _ratios("Rewards, ours over theirs", found, found.reward, lambda of: (of.valued, of.reward))
     yield _ratios("Completion times, ours over theirs", found, found.time, lambda of: (of.flows, of.time))
     yield _sent_again(found)

@@ -104,7 +104,7 @@ def narrowed(flows: FlowSet, paths: Sequence[str], seeds: Sequence[int], chosen:
     best arm of each path. An empty list of paths or seeds stands for all.
 
     Raises:
-        ConfigError: none of the flows has one of these paths or seeds.
+        ConfigError: one of `paths` or `seeds` is not among the flows.
     """
     table = flows.flows
     known = _seeds(flows)
@@ -176,7 +176,8 @@ def runs_of(flows: FlowSet, table: FlowTable) -> Runs:
     """Split some of the flows by path and seed.
 
     Raises:
-        RefusedError: two flows of a run came at the same moment, so the run appears twice.
+        RefusedError: two flows of a run came at the same moment and asked for as many bytes, so the run
+            appears twice.
     """
     found: Runs = {}
     for number, path in enumerate(flows.paths):
@@ -306,6 +307,6 @@ def _mean(ratios: Sequence[float]) -> Mean | None:
 
 
 def _mean_points(points: Sequence[float]) -> Mean | None:
-    """The arithmetic mean: the logarithm of the geometric mean of exponentials, bounds included."""
+    """Return the arithmetic mean: the logarithm of the geometric mean of exponentials, bounds included."""
     mean = _mean([math.exp(point) for point in points])
     return mean and Mean(math.log(mean.value), math.log(mean.low), math.log(mean.high), mean.paths)

@@ -28,8 +28,8 @@ def run_batch(
     """Make the runs, show the progress on `console`, and return the outcomes in the order of `jobs`.
 
     `executor` makes the runs, by default on this machine. This function uses it as a context manager. The
-    first error or an interrupt stops all runs. Finished runs stay in the cache. `on_done` takes each finished
-    run, in the caller's thread.
+    first error or an interrupt stops all runs. Finished runs stay in the cache. `label` gives the name under
+    which the progress shows a run. `on_done` takes each finished run, in the caller's thread.
 
     Raises:
         LabError, ConfigError, EmulationError, ArtifactError: a run failed; see `run_job`.
@@ -71,7 +71,8 @@ def run_batch(
             for finished in as_completed(index_of):
                 finished.result()
                 index = index_of[finished]
-                # A run that another one's error kept from its beginning has no outcome. That error comes yet.
+                # A run has no outcome if another run failed before it began. The loop raises the other run's
+                # error later.
                 if index in outcomes:
                     on_done(jobs[index], outcomes[index])
         except BaseException:

@@ -41,12 +41,12 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "smallest_kb": (1.0, 1_000_000.0),
     "largest_kb": (1.0, 1_000_000.0),
 }
-"""The least and the largest value of each number."""
+"""Least and largest allowed value of each number, by key."""
 
 
 class Table:
-    """A TOML table at a path with a fixed set of keys. Each read checks the value, and an error names the
-    field.
+    """A TOML table with a fixed set of keys. `path` is its dotted name in the document, empty for the whole
+    document. Each read checks the value, and an error names the field.
     """
 
     def __init__(self, path: str, values: object, keys: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ from ltp_switcher.files import write_atomically
 
 SPLITS: Final = {"train": 24, "validation": 4, "test": 8}
 """Number of paths in each split. The encoder is fitted to the first split. The second split tells when to
-stop, and the third one judges the encoder.
+stop the fitting, and the third one judges the encoder.
 """
 
 CAREFUL: Final = ("bbr", "vegas")
@@ -70,8 +70,8 @@ def draw_path(name: str, seed: int, duration_s: float) -> Scenario:
     steps: tuple[LinkStep, ...] = ()
     start = LinkStep(0.0, rate_mbps(), rtt_ms(), loss())
     if rng.random() < 0.5:
-        # One thing changes at a time, twice. The roads and radio links that the paper's steps imitate change
-        # so, too.
+        # Two properties change, one after the other, as on the roads and radio links that the paper's steps
+        # imitate.
         kinds = rng.choice(["rate", "rtt", "loss"], 2, replace=False)
         steps = tuple(
             LinkStep(
@@ -93,13 +93,17 @@ def draw_path(name: str, seed: int, duration_s: float) -> Scenario:
 
 
 def draw_pool(number: int) -> tuple[str, ...]:
-    """Draw the arms of the path with this number. Over all paths, every arm is drawn equally often."""
+    """Return the pool of the path with this number: both arms of `CAREFUL`, and three of `OTHERS`. Three
+    paths in a row share out all of `OTHERS`, so each of them is drawn equally often.
+    """
     turn = np.random.default_rng(number // 3).permutation(OTHERS)
     return (*CAREFUL, *(str(arm) for arm in turn[3 * (number % 3) : 3 * (number % 3) + 3]))
 
 
 def draw_paths(duration_s: float, seed: int) -> list[tuple[str, Scenario]]:
-    """Draw all paths with their splits, in the order of collection, in which all splits grow together."""
+    """Return the split and the scenario of each path, in the order of collection. In this order all splits
+    grow together.
+    """
     order = sorted(((i + 0.5) / count, split, i) for split, count in SPLITS.items() for i in range(count))
     return [
         (split, draw_path(f"{split}-{index:02d}", seed * 1000 + number, duration_s))

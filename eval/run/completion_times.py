@@ -21,8 +21,8 @@ from ltp_switcher.eval.run.scenario import Scenario
 from ltp_switcher.measures import BYTES_TO_MBIT, loss_rate
 
 COLUMNS: Final = ("at_us", "bytes", "first_us", "done_us")
-"""Header of `requests.csv`. It has a request's time and bytes, and the times at which its first and its last
-file were complete.
+"""Header of `requests.csv`: a request's time in µs, its bytes, and the times in µs at which its first and its
+last file were complete. A file that was never complete has the time 0.
 """
 ALL: Final = "all"
 CLASSES: Final[Mapping[str, tuple[float, float]]] = {
@@ -53,7 +53,9 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Completion times in seconds at three quantiles; infinite if those requests never completed."""
+    """The number of requests, and three quantiles of their completion times in seconds. A request that never
+    completed counts as infinite.
+    """
 
     count: int
     p50_s: float
@@ -88,7 +90,9 @@ class VideoSummary:
 
 @dataclass(frozen=True, slots=True)
 class RequestSummary:
-    """The requests of one run. `loss` is the lost share of the server's packets, 0..1."""
+    """The requests of one run. `loss` is the lost share of the server's packets, 0..1. `unfinished` is the
+    number of requests that never completed. `megabytes` counts the completed ones.
+    """
 
     kind: str
     scheme: str
@@ -131,7 +135,7 @@ def by_class(runs: Sequence[Completions]) -> dict[str, Quantiles]:
 
 
 def summarise_requests(scenario: Scenario, csv_text: str, json_text: str) -> tuple[RequestSummary, float]:
-    """Fold the raw results of a run with requests into its summary, and the utilisation of the link.
+    """Compute the summary of a run with requests from its raw results. Return it with the link's utilisation.
 
     Raises:
         ArtifactError: the raw results do not have this version's form.

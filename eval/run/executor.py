@@ -37,22 +37,26 @@ class Executor(Protocol):
         """Number of runs to ask the executor for at a time."""
 
     def __enter__(self) -> Executor:
-        """Make it ready."""
+        """Make the executor ready for runs, and return it."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave it."""
+        """Release the executor, such as its connection to a cluster."""
 
     def make(self, job: Job, on_begin: Callable[[], None], on_sample: Callable[[Sample], None]) -> RunFiles:
-        """Make a run. Raises the errors of `Job.make`, and `ClusterError`."""
+        """Make a run, and return its raw results. The executor calls `on_begin` when the run begins, and
+        `on_sample` with the state of the run's first flow.
+
+        Raises the errors of `Job.make`, and `ClusterError`.
+        """
 
     def stop(self) -> None:
         """Give up the runs under way."""
 
 
 class Here:
-    """Makes runs on this machine, by default as many side by side as the caller may use CPUs."""
+    """Makes runs on this machine, by default one for each CPU that this process may use."""
 
     def __init__(self, parallel: int | None = None) -> None:
         self.parallel = self.waiting = parallel or default_parallel()
@@ -87,7 +91,7 @@ class OnCluster:
         return self._cluster.slots
 
     def __enter__(self) -> OnCluster:
-        """Connect; raises as `Cluster`."""
+        """Connect to the cluster. Raises the errors of `Cluster`."""
         self._cluster.__enter__()
         return self
 

@@ -56,7 +56,7 @@ def write(place: str, fingerprint: str, files: Mapping[str, bytes], made: Mappin
         ArtifactError: the file cannot be written.
     """
     path = FOLDER / f"{place}.{fingerprint}.zip"
-    # The same run with another wall time would only be another file.
+    # The results of this fingerprint are already there. New ones would differ in the wall time alone.
     if path.exists():
         return path
     stale = list(path.parent.glob(f"{path.name.removesuffix(f'{fingerprint}.zip')}*.zip"))

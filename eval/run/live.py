@@ -20,7 +20,9 @@ from rich.text import Text
 from ltp_switcher.eval.run.style import colour
 
 TABLE_MAX: Final = 16
-"""Number of runs above which only the runs under way are shown, without lines between start and end."""
+"""Largest number of runs that the table shows in every state. With more runs, the table has only the runs
+under way, and no plain line comes between a run's start and its end.
+"""
 ENDED: Final = ("done", "cached", "stopped", "failed")
 _LINE_EVERY: Final = 0.125
 """Share of a run between two plain lines about it."""
@@ -106,7 +108,9 @@ class Board:
             self._tell(run, f"{state}, {run.wall_s:.0f} s{self._left()}")
 
     def _left(self) -> str:
-        """The time that the other runs will take at the pace so far, where there are many."""
+        """Tell how many runs have ended, and how long the others will take at the pace so far. The text is
+        empty for few runs, and before the first one is done.
+        """
         made = [run for run in self._runs if run.state == "done"]
         waiting_s = sum(run.duration_s for run in self._runs if run.state not in ENDED)
         if len(self._runs) <= TABLE_MAX or not made or not waiting_s:

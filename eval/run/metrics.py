@@ -20,7 +20,7 @@ KAPPA: Final = 2.0
 
 
 def rewards(goodput_mbps: ArrayLike, rtt_ms: ArrayLike, loss: ArrayLike) -> Floats:
-    """Eq. 1 of the Mutant paper for each bin, not normalised; see `measures.reward`.
+    """Return the reward of each bin by Eq. 1 of the Mutant paper, not normalised; see `measures.reward`.
 
     Args:
         goodput_mbps: shape (bins,).
@@ -62,7 +62,7 @@ def harm_more_is_better(solo: float, shared: float) -> float:
 def harm_less_is_better(solo: float, shared: float) -> float:
     """Harm to a metric such as delay or loss, Mutant §6.4: (y - x) / y, at least 0.
 
-    The arguments are those of `harm_more_is_better`.
+    The arguments mean the same as in `harm_more_is_better`.
     """
     return max(0.0, (shared - solo) / shared) if shared > 0 else 0.0
 

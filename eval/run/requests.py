@@ -101,8 +101,9 @@ class Video:
 class Requests:
     """The requests of a scenario. The module's text describes the fields.
 
-    With a video, the sizes are those of its smallest and largest chunk, and `per_s` is the rate of a player
-    that never waits. With traffic, `per_s` is 0, as each path has a rate of its own.
+    With a video, `smallest_kb` and `largest_kb` are the sizes of a chunk at the smallest and the largest
+    bitrate. `per_s` is then the rate of a player that never waits. With traffic, `per_s` is 0, because each
+    path has a rate of its own.
     """
 
     kind: str

@@ -119,8 +119,9 @@ class Job:
 class RunResult:
     """A finished run: its summary, the folder of its raw files, and whether it came from the cache.
 
-    `virtual_s` counts from the guest's power-on, `release` is the kernel's full name. `series` are the bins
-    of each flow, from `timeseries.csv`; a run with requests has none.
+    `virtual_s` is the guest's time in seconds since power-on. In a run through mahimahi it is the scenario's
+    duration. `release` is the kernel's full name. `series` are the bins of each flow, from `timeseries.csv`;
+    a run with requests has none.
     """
 
     job: Job
@@ -132,7 +133,7 @@ class RunResult:
     series: Sequence[FlowSeries] = field(default=(), repr=False, compare=False)
 
     def guest(self) -> dict[str, Any]:
-        """Read the guest's own counts (`guest.json`)."""
+        """Read the guest's own counts, `guest.json`. Only a run in the lab without requests has this file."""
         document: dict[str, Any] = json.loads((self.folder / "guest.json").read_text())
         return document
 
@@ -141,7 +142,7 @@ class RunResult:
         return read_completions((self.folder / "requests.csv").read_text())
 
     def outcomes(self) -> OutcomeRows:
-        """Read the outcomes of a run with traffic."""
+        """Read the outcomes of the flows of a run with traffic, shape (flows,)."""
         rows: OutcomeRows = np.load(self.folder / ROWS)
         return rows
 

@@ -110,13 +110,13 @@ class LinkState:
 class Link:
     """The bottleneck, with exactly one of `rate_mbps` and `trace`.
 
-    `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`; the run
-    begins `offset_s` seconds into it, and at its end it repeats. `police_mbps` is the rate of a policer,
-    a token bucket of `police_burst_pkts` packets, or None. `queue` is one of `QUEUES`.
-    Acknowledgements come in batches, like the ACKs of a Wi-Fi client: each waits for the client's next turn.
-    The time between two turns is uniform from 0 to `jitter_ms`, so an RTT is longer by up to this time. The
-    buffer is fixed for the whole run. It has `buffer_pkts` packets if they are given. Otherwise it has
-    `buffer_bdp` bandwidth-delay products of the link at its start; a trace counts with its mean rate.
+    `trace` is the name of a mahimahi trace under the trace folder, a path, or `MODEL_TRACE`. The run begins
+    `offset_s` seconds into the trace, which repeats at its end. A policer is a token bucket of
+    `police_burst_pkts` packets with the rate `police_mbps`; None without a policer. `queue` is one of
+    `QUEUES`. Acknowledgements come in batches, like the ACKs of a Wi-Fi client: each waits for the client's
+    next turn. The time between two turns is uniform from 0 to `jitter_ms`, so an RTT is longer by up to this
+    time. The buffer is fixed for the whole run. It has `buffer_pkts` packets if they are given. Otherwise it
+    has `buffer_bdp` bandwidth-delay products of the link at its start; a trace counts with its mean rate.
     """
 
     rtt_ms: float
@@ -134,7 +134,7 @@ class Link:
     road: Road = PLAIN
 
     def buffer_packets(self, rate_mbps: float) -> int:
-        """Length of the queue in packets of `PACKET_BYTES`, at least 1, for a link of `rate_mbps`."""
+        """Return the buffer's length in packets of `PACKET_BYTES`, at least 1, for a link of `rate_mbps`."""
         if self.buffer_pkts is not None:
             return self.buffer_pkts
         bdp_bytes = rate_mbps * 1e6 / 8 * self.rtt_ms / 1e3
@@ -291,7 +291,7 @@ class Scenario:
         return replace(self, name=f"{self.name}/alone", flows=(self.flows[index],), requests=None, cross=None)
 
     def base_rtt_ms(self, flow: Flow) -> float:
-        """Base RTT of `flow` in ms, averaged over the flow's life if the link's RTT changes."""
+        """Return the base RTT of `flow` in ms, averaged over the flow's life if the link's RTT changes."""
         if flow.rtt_ms is not None:
             return flow.rtt_ms
         states = list(self.links[flow.path].in_steps(self.duration_s).states())
@@ -307,7 +307,7 @@ class Scenario:
         name.
         """
         values = asdict(self)
-        # Results that are older than these keys are known by a text without the keys.
+        # Results from before these keys existed are kept under the hash of a text without the keys.
         if self.requests is None:
             del values["requests"]
         else:

@@ -153,10 +153,12 @@ def check_scheme(field: str, name: object, more: Iterable[str] = ()) -> str:
     Args:
         field: name of the scenario's field for the error message.
         name: name of a scheme.
-        more: further allowed names, which may repeat schemes.
+        more: further names for the error's list of allowed names. This function does not accept them; they
+            may repeat schemes.
 
     Raises:
-        ConfigError: `name` is unknown, or not available yet; the error carries `field`.
+        ConfigError: `name` is unknown or a former name, or its rate or schedule is not allowed. The error
+            names `field`.
     """
     if isinstance(name, str):
         if name in AVAILABLE:

@@ -35,7 +35,7 @@ class FlowSeries:
 
     Units are in the names. `t_s` is the bin's start. Counters (`lost_pkts`, `delivered_pkts`, `retrans_pkts`)
     count within the bin. A value that was not measured in a bin is NaN. `arm` is the protocol that the flow
-    ran at the bin's end.
+    ran at the bin's end, empty while the flow has no connection.
     """
 
     flow: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One colour and one marker for each scheme, on paper and terminal, told apart by colour-blind readers."""
+"""Colours and markers of schemes, for pictures and terminals. Colour-blind readers can tell them apart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _LEARNED_MARKERS: Final = "1234+x_|"
 
 
 def marker(scheme: str) -> str:
-    """Return matplotlib's marker for a scheme: its own shape, a star for the switcher and constant rates."""
+    """Return matplotlib's marker for a scheme. Arms and some other schemes have shapes of their own. All
+    others, such as the switcher and constant rates, have a star.
+    """
     names = ("random", *KERNEL_ARMS, "reno", "rule", "bandit")
     name = scheme.removeprefix(PINNED_PREFIX)
     if name == "epsilon-greedy":

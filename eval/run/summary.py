@@ -43,7 +43,8 @@ class FlowTotals:
 
 @dataclass(frozen=True, slots=True)
 class FlowSummary:
-    """One flow of a run. Means are over the flow's life; units are in the names.
+    """One flow of a run. Means are over the flow's life; units are in the names. An RTT is NaN without a
+    sample.
 
     `loss` is a share 0..1. `reward` is the mean of `metrics.rewards` over the 100 ms bins. `arm_share` has,
     for each protocol, the fraction of the bins in which the flow ran it.
@@ -200,6 +201,7 @@ def _bin_index(t_s: Floats) -> Ints:
 
 
 def rounded(value: object) -> object:
+    """Return the value with all its floats rounded to `DECIMALS`, and None for NaN and infinity."""
     if isinstance(value, float):
         return round(value, DECIMALS) if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -11,8 +11,8 @@ Each flow is a download over a connection of its own. Flows come to a path as a 
 follow web search in M. Alizadeh et al., Data Center TCP (DCTCP), SIGCOMM 2010, Fig. 4. The points of this
 distribution came with the simulator of Y. Li et al., HPCC, SIGCOMM 2019 (`WebSearch_distribution.txt`).
 Between the points it is a straight line, and the largest size is 30 MB. It is the traffic of a data center.
-Servers of the Internet have fewer large flows, but each class of sizes has a part of the flows here. The
-flows to a path below `SLOW_MBPS` come from the part of the distribution up to `SLOW_BYTES`.
+Servers of the Internet have fewer large flows. Here each class of sizes gets a share of the flows. The flows
+to a path below `SLOW_MBPS` come from the part of the distribution up to `SLOW_BYTES`.
 
 A path's draws depend on the run's seed and the path's place alone. So every scheme meets the same flows, and
 a shorter list of flows is the beginning of a longer one.
@@ -61,8 +61,8 @@ class Arrival:
 
 
 def sizes_bytes(shares: ArrayLike, most_bytes: int = LARGEST_BYTES) -> Floats:
-    """Return the size in bytes that each of these shares of the flows, 0 to 1, does not exceed. The
-    distribution ends at `most_bytes`. The result has the shape of `shares`.
+    """Return quantiles of the flows' sizes, in bytes: the sizes that these shares of the flows, 0 to 1, do
+    not exceed. The distribution ends at `most_bytes`. The result has the shape of `shares`.
     """
     points_bytes, points = np.array(WEB_SEARCH).T
     below = np.interp(most_bytes, points_bytes, points)

@@ -168,5 +168,5 @@ def worth(
 
 
 def _reward(result: RunResult) -> float:
-    """The mean reward of the flows that the rule had."""
+    """Return the mean reward of the flows under the rule."""
     return fmean(flow.reward for flow in result.summary.flows if flow.scheme == WHOLE)

@@ -45,7 +45,7 @@ def harms(made: Sequence[tuple[Run, RunResult]], by_job: Mapping[Job, RunResult]
 
     Args:
         made: the runs. Runs that are not about harm are skipped.
-        by_job: the results, including those of the jobs of `alone`.
+        by_job: the results, including the results of the jobs of `alone`.
     """
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     others: dict[str, str] = {}

@@ -82,7 +82,7 @@ def _link(d: Draw, rate: tuple[float, float], rtt: tuple[float, float], bdp: tup
 
 
 def _queued(rate_mbps: float, rtt_ms: float, bdp: float) -> Lines:
-    """A link whose buffer is given in packets, for at least ten."""
+    """Return a link whose buffer, `bdp` bandwidth-delay products, is given in packets: ten at least."""
     pkts = max(10, round(bdp * rate_mbps * 1e6 / 8 * rtt_ms / 1e3 / PACKET_BYTES))
     return [f"rate_mbps = {rate_mbps}", f"rtt_ms = {rtt_ms}", f"buffer_pkts = {pkts}"]
 
@@ -95,7 +95,9 @@ def _table(name: str, **values: object) -> Lines:
 
 
 def _every(d: Draw, low_s: float, high_s: float) -> list[float]:
-    """Times of changes that are so far apart, from the first such distance on."""
+    """Draw the times of changes in seconds, each `low_s` to `high_s` after the one before. The first one
+    counts from 0, and the last one comes a second before the end at the latest.
+    """
     at_s, times = 0.0, []
     while (at_s := round(at_s + float(d.rng.uniform(low_s, high_s)), 2)) < DURATION_S - 1.0:
         times.append(at_s)
@@ -171,7 +173,9 @@ def _rate_hops(d: Draw) -> Lines:
 def _bursts(
     d: Draw, length: tuple[float, float], loss_bad: tuple[float, float], mean: tuple[float, float]
 ) -> Lines:
-    """Bursts of so many packets, of which so many are lost, and a mean loss."""
+    """Draw bursts of losses from ranges of three numbers: a burst's length in packets, the loss in the burst,
+    and the mean loss of all packets.
+    """
     to_good = round(1.0 / d.between(*length, 0.1), 6)
     bad = d.between(*loss_bad, 0.01)
     share = d.loss(*mean) / bad
@@ -192,7 +196,9 @@ def _on_off(d: Draw) -> Lines:
 
 
 def _back(d: Draw, share: tuple[float, float], *, thin: bool) -> Lines:
-    """A link whose way back carries so much of its ACKs."""
+    """Draw a link whose way back has a rate of its own: a share of the ACKs' rate, drawn from the range
+    `share`.
+    """
     rate_mbps = d.mbps(15, 60)
     acks_mbps = rate_mbps / PACKET_BYTES / 2 * ACK_BYTES
     back_mbps = round(acks_mbps * d.between(*share, 0.01), 3)
@@ -294,7 +300,7 @@ DRAWN: Final[Mapping[str, Callable[[Draw], Lines]]] = {
 
 
 def draw_kinds(set_name: str) -> dict[str, str]:
-    """The files of a set of `KIND_SETS`: TOML by path's name, the same at every call."""
+    """Return the files of a set of `KIND_SETS`: TOML by path's name, the same at every call."""
     seed = KIND_SETS[set_name]
     drawn: dict[str, str] = {}
     for place, (name, kind) in enumerate(kinds().items()):

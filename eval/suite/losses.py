@@ -3,7 +3,7 @@
 
 Every bin of a flow belongs to one cause, the first of `CAUSES` that fits. A cause's loss is the difference
 between the best arm's reward and the scheme's in its bins, as a share of the best arm's reward on the whole
-path. So the losses of a path sum up to one less the scheme's share. A loss below 0 is a gain. The regret is
+path. So the losses of a path sum up to 1 minus the scheme's share. A loss below 0 is a gain. The regret is
 the reward that was lost so far.
 """
 
@@ -24,8 +24,9 @@ from ltp_switcher.eval.suite.single import SinglePath
 CAUSES: Final = ("start", "change", "probe", "aftermath", "wrong arm", "same arm")
 """Causes of loss. A bin belongs to the first one that fits.
 
-In order: the flow's first seconds; the time that an arm may take after a change of the path; stays of an arm
-that end soon; the time after a switch; an arm that is not the path's best; the best arm itself.
+`start` has the flow's first seconds. `change` has the time that an arm may take after a change of the path.
+`probe` has stays on an arm that end soon. `aftermath` has the time after a switch. `wrong arm` has stays on
+an arm that is not the path's best, and `same arm` stays on the best arm itself.
 """
 PROBE_S: Final = 3.0
 """A stay of a flow on an arm, between two stays on other arms, counts as a probe if it lasts no longer than
@@ -113,7 +114,7 @@ def _changing(scenario: Scenario, series: FlowSeries) -> Bools:
 
 
 def mean_by_cause(of: Sequence[Losses]) -> dict[str, float]:
-    """The mean of each cause's loss over the paths."""
+    """Return the mean of each cause's loss over the paths."""
     return {cause: float(np.mean([one.by_cause[cause] for one in of])) for cause in CAUSES}
 
 

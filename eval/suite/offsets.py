@@ -23,7 +23,7 @@ COUNT_MAX: Final = int(TRACE_HALF_S) - RUN_S + 1
 
 
 def draw_offsets(set_name: str, count: int) -> dict[str, str]:
-    """The files of a set's traces at `count` offsets each: TOML by path's name, such as `trace-1-065`.
+    """Return the files of a set's traces at `count` offsets each: TOML by path's name, such as `trace-1-065`.
 
     Args:
         set_name: one of `SETS`.

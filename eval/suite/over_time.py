@@ -35,8 +35,9 @@ SEGMENT_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A change of a path, and the time `took_s` until the flow had recovered. If it never recovered, `took_s`
-    is the time to the next change or the end.
+    """A change of a path at `at_s`, and the time `took_s` until the flow had recovered. If it never
+    recovered, `took_s` is the time to the next change or the end. `allowed_s` is the time that an arm gets to
+    settle.
     """
 
     path: str
@@ -94,7 +95,7 @@ def recoveries(
 
 
 def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
-    """The recoveries of each scheme in which the daemon chooses, on the paths with steps or handovers, by
+    """Return the recoveries of each scheme that is no single arm, on the paths with steps or handovers, by
     scheme.
     """
     found: dict[str, list[Recovery]] = {}
@@ -110,7 +111,7 @@ def recovered(paths: Mapping[str, SinglePath]) -> dict[str, list[Recovery]]:
 
 
 def oracles(paths: Mapping[str, SinglePath]) -> dict[str, float]:
-    """The rewards of an oracle relative to the best arm's, by path.
+    """Return the rewards of an oracle relative to the best arm's, by path.
 
     The oracle knows in advance which arm earns the most in each segment of `SEGMENT_S`, and pays nothing for
     a switch. The reward of a segment comes from a run of its arm alone, so the segment starts with the window
@@ -128,7 +129,7 @@ def segment_oracle(arms: Sequence[Sequence[Floats]]) -> float | None:
     """Return the ratio of the oracle's reward on a path to the best arm's; None if no arm earned anything.
 
     Args:
-        arms: rewards by bin of each arm and seed, shape (bins,).
+        arms: for each arm, the rewards of each seed's run by bin, shape (bins,).
     """
     bins = min(one.size for runs in arms for one in runs)
     means = np.array([np.mean([one[:bins] for one in runs], axis=0) for runs in arms])

@@ -95,7 +95,7 @@ class Results:
         return sorted(found, key=is_arm)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "made_by": None if self.origin is None else asdict(self.origin),
             "set": self.set_name, "kernel": self.kernel, "quick": self.quick, "wall_s": self.wall_s,

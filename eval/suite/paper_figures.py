@@ -37,7 +37,7 @@ def paper_figures(
     oracles: Mapping[str, float],
     harms: Sequence[Harm],
 ) -> dict[str, Draw]:
-    """Functions that draw the figures for which there are results, by title.
+    """Return functions that draw the figures for which there are results, by title.
 
     Args:
         summaries: the name of the path and the summary of each run.
@@ -66,7 +66,7 @@ def paper_figures(
 
 
 def _draw_study(file: Path, study: Study, paths: Sequence[PathScore]) -> None:
-    """A bar each scheme: its share of the best arm, with its interval over the paths."""
+    """Draw a bar for each scheme: its share of the best arm, with its interval over the paths."""
     with picture(file, 9.0, 1.6 + 0.36 * len(study.schemes)) as figure:
         axes = figure.subplots()
         for at, scheme in enumerate(reversed(study.schemes)):
@@ -98,7 +98,7 @@ def _draw_cellular(file: Path, paths: Sequence[PathScore], oracles: Mapping[str,
 
 
 def _draw_harm(file: Path, harms: Sequence[Harm]) -> None:
-    """Two panels, throughput and RTT: a bar each scheme, in groups by path."""
+    """Draw two panels, throughput and RTT. Each has a bar for each scheme, in groups by path."""
     with picture(file, 9.6, 4.2) as figure:
         of_throughput, of_rtt = figure.subplots(1, 2)
         draw_groups(of_throughput, [Bar(one.path, one.scheme, one.throughput) for one in harms])

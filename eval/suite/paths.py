@@ -231,7 +231,9 @@ def _coming(d: Draw) -> Lines:
 
 
 def _managed(d: Draw) -> Lines:
-    """A link with fq_codel, whose buffer is deep enough that the discipline decides what is dropped."""
+    """A link with fq_codel, whose buffer is deep enough that the discipline decides which packets are
+    dropped.
+    """
     return _link(d.mbps(8, 50), d.rtt_ms(15, 80), d.bdp(8, 16), 'queue = "fq_codel"')
 
 
@@ -255,12 +257,12 @@ def _jittery(d: Draw) -> Lines:
 
 
 def trace_begin_s(seed: int) -> float:
-    """Return the start, in seconds, of the span of a trace that belongs to the set."""
+    """Return the start, in seconds, of the span of a trace that belongs to the set with this seed."""
     return 0.0 if seed % 2 == 1 else TRACE_HALF_S
 
 
 def draw(seed: int) -> dict[str, str]:
-    """The files of the set with this seed: TOML by path's name, the same at every call."""
+    """Return the files of the set with this seed: TOML by path's name, the same at every call."""
     d = Draw(np.random.default_rng(seed), odd=seed % 2 == 1)
     drawn: dict[str, Lines] = {}
     for name, (count, one) in SINGLE.items():
@@ -277,7 +279,7 @@ def draw(seed: int) -> dict[str, str]:
     drawn["short-2"] = [*_requests(d, "downloads", 0.45, deep=True), *flows("switcher")]
     drawn["pages-1"] = _requests(d, "pages", 0.4, deep=False)
     drawn["pages-2"] = [*_requests(d, "pages", 0.25, deep=True), *flows("cubic")]
-    # This path is drawn last, so that the earlier ones stay as they were.
+    # These paths are newer than the others. They are drawn last, so that the others stay as they were.
     drawn["four-1"] = _several(d, ("switcher",) * 4)
     for n in (1, 2):
         drawn[f"fq-codel-{n}"] = [*_managed(d), *flows("switcher")]
@@ -294,7 +296,7 @@ def file_text(name: str, lines: Lines) -> str:
 
 
 def load(set_name: str) -> dict[str, Scenario]:
-    """The paths of a set by name, from their files.
+    """Return the paths of a set by name, from their files.
 
     Args:
         set_name: one of `SETS` or `KIND_SETS`, `APPLICATIONS`, or a folder of scenario files.
@@ -316,7 +318,9 @@ def load(set_name: str) -> dict[str, Scenario]:
 
 
 def write(files: Mapping[str, str], folder: Path) -> list[Path]:
-    """Write the `files` of a set, as `draw` gives them, into a folder, which is made if it is missing."""
+    """Write the `files` of a set, as `draw` gives them, into a folder, which is made if it is missing. Return
+    the files' paths.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     made = {folder / f"{name}.toml": text for name, text in files.items()}
     for path, text in made.items():

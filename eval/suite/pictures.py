@@ -33,7 +33,7 @@ def draw(
     losses: Mapping[str, Sequence[Losses]],
     figures: Mapping[str, Draw],
 ) -> dict[str, str]:
-    """All pictures of the report: PNG in base64 by title."""
+    """Return all pictures of the report: PNG in base64 by title."""
     with tempfile.TemporaryDirectory(prefix="ltp-eval-") as folder:
         file = Path(folder) / "picture.png"
         pictures: dict[str, str] = {}

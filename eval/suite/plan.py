@@ -28,7 +28,7 @@ LATER: Final[Mapping[str, tuple[str, str]]] = {
 later connection's scheme.
 
 `bbr-later` and `vegas-later` run a single arm on the link that the earlier connections leave behind. A slow
-link is still full then. So they can be compared with `known`.
+link is still full then. So these two schemes, and not `bbr` and `vegas`, can be compared with `known`.
 """
 EARLIER: Final = 10
 EARLIER_S: Final = 2.8
@@ -80,7 +80,7 @@ def plan(
     names: Sequence[str] = (),
     daemon: Place = USUAL_PLACE,
 ) -> list[Run]:
-    """The runs of a set of paths. All runs of a path are together.
+    """Return the runs of a set of paths. All runs of a path are together.
 
     Args:
         set_name: name of the set, as in `paths.load`.
@@ -139,7 +139,9 @@ def comparable(planned: Sequence[Run], made: Sequence[Run]) -> list[Run]:
 
 
 def _with(scenario: Scenario, scheme: str) -> Scenario:
-    """The scenario with the scheme on its web server or first flow, and on all flows of the same scheme."""
+    """Return the scenario with `scheme` on its web server, or else on its first flow. If all flows have the
+    scenario's own scheme, they get `scheme`, too.
+    """
     if scheme in LATER:
         return after_others(scenario, *LATER[scheme])
     if scheme in CHANGED:
@@ -150,7 +152,7 @@ def _with(scenario: Scenario, scheme: str) -> Scenario:
 
 
 def _may_be_later(scenario: Scenario) -> bool:
-    """Whether one flow may come after others, and still find the path as it would have been for it."""
+    """Whether other flows can come before the scenario's only flow, and it still meets the same path."""
     steady = scenario.link.road.walk is None and not scenario.link.road.handovers
     return (
         len(scenario.flows) == 1

@@ -28,8 +28,8 @@ LEAST: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The results of a scheme on a path. The fields are means over the seeds and over the flows that ran the
-    scheme, with units in their names.
+    """The results of a scheme on a path. `rewards` has the mean over the flows of each seed. The other fields
+    are means over the seeds and over the flows that ran the scheme, with units in their names.
     """
 
     rewards: tuple[float, ...]
@@ -65,7 +65,7 @@ class PathScore:
         return any(self.cells[arm].reward > 0 for arm in filter(is_arm, self.cells))
 
     def share(self, scheme: str) -> float:
-        """Return the scheme's reward over the best arm's, on a path where `earned` is true."""
+        """Return the scheme's reward over the best arm's, at least `LEAST`, where `earned` is true."""
         return max(LEAST, self.cells[scheme].reward / self.cells[self.best_arm].reward)
 
 
@@ -124,12 +124,12 @@ def geometric_mean(shares: Sequence[float], seed: int = 1, units: Sequence[str] 
 
 
 def means(paths: Sequence[PathScore], scheme: str) -> dict[str, Mean]:
-    """The scheme's means: over `all` paths, over each kind, and over each family of paths."""
+    """Return the scheme's means: over `all` paths, over each kind, and over each family of paths."""
     return grouped([(path, path.share(scheme)) for path in paths if scheme in path.cells])
 
 
 def grouped(shares: Iterable[tuple[PathScore, float]]) -> dict[str, Mean]:
-    """The means of shares, one for each path: over `all` paths, over each kind, and over each family."""
+    """Return means of the paths' shares: over `all` paths, over each kind, and over each family."""
     groups: dict[str, list[float]] = {}
     for path, share in shares:
         for group in dict.fromkeys(("all", path.kind, family(path.name))):
@@ -160,8 +160,8 @@ def gap_closed(paths: Sequence[PathScore], scheme: str) -> tuple[str, float]:
     """Return the best single arm over all paths, and the share of the gap that the scheme closes.
 
     The gap is the log ratio between the best arms in hindsight and the best single arm. The share is 1 if the
-    scheme is as good as the best arm in hindsight, 0 if it is as good as the best single arm, and NaN if
-    there is no gap.
+    scheme is as good as the best arm in hindsight, and 0 if it is as good as the best single arm. It is NaN
+    if there is no gap.
     """
     whole = [path for path in paths if scheme in path.cells]
     arms = [arm for arm in whole[0].cells if is_arm(arm) and all(arm in path.cells for path in whole)]

@@ -64,7 +64,9 @@ def players(made: Sequence[tuple[Run, RunResult]]) -> list[Player]:
 
 
 def player_reward(series: Sequence[FlowSeries]) -> float:
-    """The mean over the seconds of the reward that the flows earn as one player, in Mbit/s squared per ms."""
+    """Return the mean over the seconds of the reward that the flows earn as one player, in Mbit/s squared per
+    ms. Seconds without an RTT are left out. A flow counts in a second if it is open throughout.
+    """
     seconds = int(max(float(one.t_s[-1]) for one in series) + BIN_S + BIN_S / 2)
     shape = (len(series), seconds * _PER_SECOND)
     goodput_mbps, rtt_ms = np.zeros(shape), np.full(shape, np.nan)

@@ -27,7 +27,7 @@ class SinglePath:
 
 
 def single_paths(made: Sequence[tuple[Run, RunResult]]) -> dict[str, SinglePath]:
-    """The paths with one flow, by name. Runs on other paths are left out."""
+    """Return the paths with one flow, by name. Runs on other paths are left out."""
     found: dict[str, SinglePath] = {}
     for run, result in made:
         scenario = result.job.scenario

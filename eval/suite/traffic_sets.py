@@ -28,7 +28,7 @@ LIST: Final = FOLDER / "traffic.toml"
 
 
 def paths_of(set_name: Set) -> list[Path]:
-    """The paths of a set, in order. Raises `ConfigError` if a file breaks a rule."""
+    """Return the paths of a set, in order. Raises `ConfigError` if a file breaks a rule."""
     document = toml_file.read(LIST, "list of paths")
     names = Table("", document, SETS).table(set_name, ("paths",)).texts("paths")
     scenarios = [load_scenario(FOLDER / f"{name}.toml") for name in names]
@@ -57,7 +57,8 @@ def chosen(set_name: Set, wanted: Sequence[str]) -> list[Path]:
 
 
 def scenario_of(set_name: Set, paths: Sequence[Path], traffic: Traffic, scheme: str, seed: int) -> Scenario:
-    """The scenario of a run of this seed. It ends a second after the last flow of all paths comes.
+    """Return the scenario of a run of this seed. It ends a second or two after the last flow of all paths
+    comes.
 
     Raises:
         ConfigError: a trace is missing, or the flows come too slowly.

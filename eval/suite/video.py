@@ -55,7 +55,7 @@ class VideoPath:
         return max(filter(is_arm, self.played), key=self.quality_mbps)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "name": self.name, "best_arm": self.best_arm, "largest_mbps": self.largest_mbps,
             "schemes": {

@@ -65,14 +65,14 @@ class WebPath:
         return min(cells, key=lambda arm: math.prod(cells[arm].value(name, seeds) for name in QUANTILES))
 
     def ratio(self, scheme: str, other: str, quantile: str) -> float:
-        """Ratio of a scheme's quantile to the other scheme's, from the seeds that both have run."""
+        """Return the ratio of a scheme's quantile to the other scheme's, over the seeds that both ran."""
         ours, theirs = self.cells[scheme], self.cells[other]
         seeds = ours.runs.keys() & theirs.runs.keys()
         return ours.value(quantile, seeds) / theirs.value(quantile, seeds)
 
     def paired(self, scheme: str, other: str) -> float:
         """Return the scheme's completion time over the other scheme's for the same request. It is the
-        geometric mean over the requests that both completed.
+        geometric mean over the requests that both completed; NaN without such a request.
         """
         ours, theirs = self.cells[scheme].runs, self.cells[other].runs
         logs = [np.log(ours[seed].took_s / theirs[seed].took_s) for seed in ours.keys() & theirs.keys()]
@@ -81,7 +81,7 @@ class WebPath:
         return math.exp(float(joined.mean())) if joined.size else math.nan
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         best, cubic = self.best_arm, "cubic" if "cubic" in self.cells else None
         return {
             "name": self.name, "best_arm": best,
@@ -131,7 +131,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def table_rows(paths: Sequence[WebPath]) -> list[tuple[str, ...]]:
-    """The rows of a table, texts in the order of `TABLE_HEAD`; the best arm of a path has a star."""
+    """Return the rows of a table, texts in the order of `TABLE_HEAD`. The best arm of a path has a star."""
     return [
         (path.name, scheme + "*" * (scheme == path.best_arm), *_figures(path, scheme))
         for path in paths

@@ -50,7 +50,9 @@ class _Draw:
         return self.log(*LOSS, digits=4)
 
     def changed(self, value: float, low: float, high: float) -> float:
-        """Another value within these, a factor of `STEP_FACTOR` away."""
+        """Return `value` times or divided by a factor from `STEP_FACTOR`, so that it stays between `low` and
+        `high`.
+        """
         factor = self.log(*STEP_FACTOR, digits=3)
         up = value * factor <= high and (value / factor < low or bool(self.rng.integers(2)))
         return round(value * factor if up else value / factor, 1)
@@ -70,7 +72,7 @@ def _link(d: _Draw, *more: str, rate_mbps: float = 0.0, rtt_ms: float = 0.0) -> 
 
 
 def _steps(d: _Draw, key: str, low: float, high: float) -> Lines:
-    """A link whose rate or RTT, `key`, changes within these."""
+    """Draw a link whose rate or RTT, as `key` says, changes between `low` and `high`."""
     first = value = d.log(low, high)
     changes: list[tuple[float, str, float]] = []
     for at_s in d.times_s():
@@ -115,7 +117,7 @@ KINDS: Final[Mapping[str, tuple[float, Callable[[_Draw], Lines]]]] = {
 
 
 def draw_wide(seed: int, count: int) -> dict[str, str]:
-    """The files of `count` paths of this seed: TOML by path's name, the same at every call."""
+    """Return the files of `count` paths of this seed: TOML by path's name, the same at every call."""
     shares = np.array([share for share, _ in KINDS.values()])
     drawn: dict[str, str] = {}
     for n in range(1, count + 1):

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes everything that follows from mutant.yaml, records.yaml and policies/<arm>/arm.toml.
 
-Without arguments the files are brought up to date. With `--check` nothing is written: a diff is
-printed and the exit status is 1 where a file has drifted from them.
+Without arguments the files are brought up to date. With `--check` nothing is written. If a file differs
+from its sources, a diff is printed and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def outputs(root: Path) -> Mapping[Path, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 0, 1 on drift, 2 on a contract that is not valid."""
+    """Run the command. The exit status is 1 if `--check` finds a difference, 2 if the contract is not valid,
+    and 0 otherwise.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file has drifted")
     parser.add_argument("--root", type=Path, default=REPOSITORY, help="the repository (default: this one)")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge Jury in the simulator: python -m ltp_switcher.policies.jury.evaluate [--json].
 
-Flows start 30 s apart; the paper has 60 s. The figures cover the time in which all flows send. Jain's index
-is computed in two ways: from the mean throughputs of that time, and as the mean of the index of each second.
-The second way is stricter.
+Flows that join one by one start 30 s apart; the paper has 60 s. Their fairness and RTT cover the time in
+which all of them send. Jain's index is computed in two ways: from the mean throughputs of that time, and as
+the mean of the index of each second. The second way is stricter.
 """
 
 from __future__ import annotations
@@ -85,6 +85,9 @@ def play(
 ) -> Run:
     """Simulate flows that start at `start_s`, shape (F, E). The last `cubic` rows run Cubic instead of the
     arm.
+
+    `rtt_ms` has the flows' base RTTs, broadcast to the same shape. A flow with NaN has the base RTT of its
+    link.
     """
     shape = start_s.shape
     flows = Flows(start_s, np.full(shape, NEVER), np.broadcast_to(rtt_ms, shape).astype(np.float64))
@@ -178,7 +181,9 @@ def beside_cubic(arm: Arm, links: int) -> list[Figure]:
 
 
 def alone(arm: Arm) -> list[Figure]:
-    """Measure the first 60 s of a single flow. The paper has no targets for them."""
+    """Measure a single flow over its first 60 s, on eight links of different rate, RTT and loss. The paper
+    gives no targets for these links.
+    """
     cases = (
         (100.0, 30.0, 0.0), (100.0, 30.0, 0.01), (20.0, 30.0, 0.0), (10.0, 40.0, 0.0), (100.0, 120.0, 0.0),
         (200.0, 60.0, 0.0), (5.0, 40.0, 0.0), (1.0, 40.0, 0.0),
@@ -197,8 +202,9 @@ def alone(arm: Arm) -> list[Figure]:
 def judge(weights: Path, links: int) -> list[Figure]:
     """Measure the figures of all experiments.
 
-    `links` is the number of links in the experiment with three flows. Each experiment with more flows, a
-    satellite or Cubic has a tenth as many.
+    `links` is the number of links in the experiment with three flows. The experiments with five flows and
+    with a satellite have a tenth as many. The experiment with Cubic has a tenth as many for each RTT, and the
+    experiment with a single flow always has eight.
     """
     few = max(1, links // 10)
     cases = (

@@ -2,12 +2,12 @@
 """Two rules that Jury follows beyond the paper. Its network is trained without them.
 
 The first rule (`standing`) is for a queue that never drains. If another protocol holds the queue, Jury reacts
-to losses. If Jury's own flows hold it, they yield.
+to losses alone. If Jury's own flows hold the queue, they yield.
 
-The second rule ends a flow's start. When the start has filled the link, the flow's window becomes the amount
-that the link holds. Then the window waits until the effect of this change has come back (its echo). Without
-this rule, the window of a flow over a satellite grows by a factor of 1.9 before the flow hears of its queue.
-Then the window shrinks by as much.
+The second rule ends a flow's start. When the start has filled the link, the flow's window shrinks to the
+amount that the link holds. Then the window waits until the effect of this change has come back (its echo).
+Without this rule, the window of a flow over a satellite grows by a factor of 1.9 before the flow hears of its
+queue. Then the window shrinks by as much.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Guards(SlotArrays):
     def end_start(self, slots: Slots, interval: Interval, window_pkts: Floats) -> Floats:
         """End the start of flows that have filled the link, and return the windows in packets, shape (n,).
 
-        The window of such a flow becomes the amount that the link holds. All other windows stay as they are.
+        The window of such a flow shrinks to the amount that the link holds without a queue. All other windows
+        stay as they are.
         """
         filled = self._on & self._starting[slots] & (interval.rtt_s > START_ENDS * interval.rtt_min_s)
         if not filled.any():

@@ -36,8 +36,8 @@ PRIOR: Final = 0.2
 is small, so the flow grows.
 """
 PRIOR_WEIGHT: Final = 0.002
-"""Weight of `PRIOR` beside what a flow has shown. A flow that probes in every interval has shown ten times as
-much after many echoes (0.02).
+"""Weight of `PRIOR` in the averages. After many echoes, the samples of a flow that probes in every interval
+weigh ten times as much (0.02).
 """
 _KNOWN_WEIGHT: Final = 0.02
 """The averaged denominator of a flow that probes in every interval."""

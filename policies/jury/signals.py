@@ -56,8 +56,8 @@ LOSS_MEMORY: Final = 16.0
 """Number of echoes (reports on one interval each) over which the share of lost packets is averaged."""
 WINDOW_LIMITS: Final = (2.0, 1e6)
 LONGEST_ECHO: Final = 512
-"""Number of intervals after which a flow's random changes of rate are forgotten: 15 s. An echo, the report on
-one interval, finds none if it comes later.
+"""Number of intervals for which a flow's random changes of rate are kept: 15 s. If an echo, the report on one
+interval, comes later, it is matched with the change of a later interval.
 """
 
 
@@ -142,7 +142,7 @@ class JurySignals(SlotArrays):
         silent = interval.acked_pkts + interval.lost_pkts <= NOTHING
         silent_s = np.where(silent, self._silent_s[slots] + interval.length_s, 0.0)
         self._silent_s[slots] = silent_s
-        # A small window's packets come back in few intervals of a long round trip.
+        # With a small window and a long RTT, most intervals bring no ACK. Only a silence of an RTT counts.
         held = silent_s > interval.rtt_s
         held |= interval.leaves_unused(window_pkts)
         settling = self._guards.settles(slots, interval)
@@ -161,8 +161,9 @@ class JurySignals(SlotArrays):
         """Replace actions by 1 or -1 at random, their mean unchanged (Jury, Section 3.4).
 
         The paper does so near 0 alone, where both are equally likely. Here it is done everywhere, because a
-        flow that wants ±0.5 for long would otherwise learn nothing of its occupancy. Later draws take back
-        the difference to the wanted action. Without that, windows wander by 13 % within a satellite's RTT.
+        flow that wants ±0.5 for long would otherwise learn nothing of its occupancy. Later draws make up for
+        the difference from the wanted action. Otherwise windows would wander by 13 % within a satellite's
+        RTT.
         """
         owed = self._owed[slots] + wanted
         action = np.where(self._rng.random(wanted.size) < (1.0 + owed) / 2.0, 1.0, -1.0)
@@ -171,7 +172,9 @@ class JurySignals(SlotArrays):
 
 
 def _is_young(interval: Interval) -> Bools:
-    """Flows too small for statistics, on links that are not the reason for it."""
+    """Return whether each flow sends too few packets for statistics, and its link is not the reason, shape
+    (n,).
+    """
     echo = interval.echo
     # Comparisons with NaN are false: a flow without an echo is young.
     enough = echo.sending_pps * interval.length_s >= FEW_PKTS

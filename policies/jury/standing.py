@@ -34,13 +34,14 @@ STANDS_RTTS: Final = 10.0
 FULL: Final = 0.95
 """Share of the largest RTT above which a queue counts as full."""
 FULL_S: Final = 4.0
-"""Time in seconds for which a queue has to be full after a loss to count as a queue of Jury's flows. With 3 s
-or less, Cubic's queues at an RTT of 120 ms would count, too.
+"""Time in seconds for which a queue has to be full after a loss to count as a queue of Jury's flows; never
+less than `STANDS_RTTS` times the smallest RTT. With 3 s or less, Cubic's queues at an RTT of 120 ms would
+count, too.
 """
 OWN_S: Final = 60.0
 """Time in seconds after a full queue in which every queue counts as a queue of Jury's flows. Five flows with
-RTTs of 30 to 110 ms need as long to drain their queue. With 5 s they took it for another protocol's queue and
-filled it again, for ever.
+RTTs of 30 to 110 ms need this time to drain their queue. With 5 s they took it for another protocol's queue
+and filled it again, for ever.
 """
 LARGEST_MEMORY_S: Final = 60.0
 """Time constant in seconds with which the largest RTT decays."""

@@ -93,7 +93,7 @@ class JuryTask(SignalsTask):
 
 
 def _share(interval: SimulatedInterval) -> Floats:
-    """Each flow's share of the link, as Jury, Eq. 5, estimates it; shape (F, E)."""
+    """Return each flow's true share of the link, shape (F, E). Jury, Eq. 5, estimates this share."""
     share: Floats = np.clip(interval.delivered_pps / interval.capacity_pps, 0.0, 1.0)
     return share
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second estimator of LTP's, beyond the paper: a particle filter that uses each signal for one purpose.
+"""A second estimator for LTP, beyond the paper: a particle filter that uses each signal for one purpose.
 
 States and steps are the same as in `particles`, which follows the paper's text and trains the policy. Where
 `particles` knows little, its ranges are wide. They are also wrong, because `particles` assumes that the rate
@@ -63,15 +63,18 @@ FULL: Final = 0.9
 COUNT_PKTS: Final = 1.5
 """Tolerated error of a measured throughput, in packets an interval. LTP, Table 4, tolerates 10 % instead."""
 STEADY: Final = 0.003
-"""Relative change of throughput that happens by itself if flows share the link. Half of a rise of the flow's
-rate is added to this number. Where such a change is only a few packets, a constant throughput proves less.
+"""Relative change of throughput that happens by itself if flows share the link. Half of the relative change
+of the flow's own rate is added, less the error of its count. The smaller the sum, the less a constant
+throughput proves that the flow is alone.
 """
 GROWTH: Final = 0.01
 """If the largest throughput of a flow grows by more than this share in an interval, it cannot be the capacity
 yet. Then no particle (a possible state of the link) is removed.
 """
 NONE: Final = 0.1
-"""Mean probability of survival below which no particle is of use, and all are drawn anew."""
+"""Sum of all particles' probabilities of survival, for one flow. Below this sum no particle is of use, and
+all are drawn anew.
+"""
 SLACK: Final = 0.02
 """Share by which a rate may exceed the bound that the largest throughput sets."""
 LEAST: Final = 0.01
@@ -87,9 +90,9 @@ class _Pool:
     unseen: Float32s
     """Delay that the RTT does not show, relative to the mean of the delay that it shows."""
     whole: Bools
-    """The largest throughput is the capacity."""
+    """True where the largest throughput is the capacity."""
     alone: Bools
-    """True where there are no other flows; only where the link is known whole."""
+    """True where there are no other flows. Such a particle is `whole`, too."""
 
     def take(self, picks: Indices) -> None:
         """Keep these particles of each row, repeated or not; `picks` has the shape (n, particles)."""
@@ -108,7 +111,7 @@ class _Seen:
 
     elapsed_s: Floats
     factor: Floats
-    """Change of the flows' sending rate, the model's a."""
+    """Sending rate over the sending rate of the echo before, the model's a."""
     sent_pkts: Floats
     delivered_pkts: Floats
     delivered_before_pkts: Floats
@@ -241,12 +244,14 @@ class BalanceFilter(SlotArrays):
         )
 
     def _initialise(self, slots: Slots, seen: _Seen) -> None:
-        """Draw all particles anew, of any load."""
+        """Draw all particles anew, with any load from 0 to 1.3 times the capacity."""
         shape = (len(slots), self._particles)
         self._keep(slots, self._draw(shape, seen, self._uniform(0.0, 1.3, shape)), seen)
 
     def _draw(self, shape: tuple[int, int], seen: _Seen, load: Float32s | Floats) -> _Pool:
-        """Draw new particles. Many have the largest x / c that LTP, Eq. 4, allows; the others have less."""
+        """Draw new particles. In many, x / c is the largest that LTP, Eq. 4, allows; in all others it is
+        smaller.
+        """
         whole = self._rng.random(shape, np.float32) < WHOLE
         alone = whole & (self._rng.random(shape, np.float32) < 0.5)
         rate = seen.wall * np.where(whole, 1.0, self._uniform(0.0, 1.0, shape))
@@ -259,7 +264,7 @@ class BalanceFilter(SlotArrays):
         return np.maximum(0.0, self._uniform(-most * shown / (1.0 - shown), most, shape))
 
     def _advance(self, slots: Slots, seen: _Seen) -> None:
-        """One round of the four steps."""
+        """Take the particles through one round of the four steps."""
         pool = _Pool(
             rate=self._rate[slots],
             others=self._others[slots],
@@ -276,7 +281,9 @@ class BalanceFilter(SlotArrays):
             self._initialise(slots[none], seen.rows(none))
 
     def _transition(self, pool: _Pool, seen: _Seen) -> None:
-        """Move x by the own action and x_o by its gradient; others may join a flow that is alone."""
+        """Change x by the flow's own action, and x_o by a random gradient. Others may join a flow that is
+        alone.
+        """
         shape = pool.rate.shape
         pool.rate = _single(np.where(pool.whole, seen.wall, pool.rate * seen.factor))
         beyond = pool.rate > seen.wall * (1.0 + SLACK)
@@ -287,11 +294,12 @@ class BalanceFilter(SlotArrays):
         pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, grown)))
 
     def _survival(self, pool: _Pool, seen: _Seen) -> Float32s:
-        """Observation and filtering: the chance of each particle to stay, (n, particles).
+        """Return each particle's chance to stay (observation and filtering), shape (n, particles).
 
-        Alone behind a queue, the flow has all of the link, as before; without a queue, its sending rate. With
-        others its throughput changes as theirs do. The chance to see just this count then falls with the
-        spread of their changes, equally for all particles.
+        A flow alone behind a queue should get all of the link, as before. A flow alone without a queue should
+        get its sending rate. Beside others, a flow's throughput changes as theirs do. The wider these changes
+        spread, the smaller is the chance to count just this number of packets, equally for all particles with
+        others.
         """
         stands = self._stands(pool, seen)
         all_pkts = np.where(stands, seen.largest_pkts, np.minimum(seen.sent_pkts, seen.largest_pkts))
@@ -308,10 +316,12 @@ class BalanceFilter(SlotArrays):
         return _single(np.where(seen.grows, 1.0, chance))
 
     def _resample(self, pool: _Pool, survival: Float32s) -> Indices:
-        """Choose as many as there were, each by its chance; return rows in which none would have survived.
+        """Choose as many particles as there were, each by its chance to stay. Return the rows in which hardly
+        any would have survived.
 
-        LTP, Eq. 5, draws each particle by itself; here one draw a row decides. Two independent draws in a
-        row would lose most of a pool's knowledge to chance.
+        LTP, Eq. 5, decides on each particle independently, and the copies are drawn after that. Here one
+        random number decides for all particles of a flow. Two rounds of independent draws would lose most of
+        a pool's knowledge to chance.
         """
         total = survival.sum(axis=1, dtype=np.float64)
         upto = np.cumsum(survival, axis=1, dtype=np.float64) / total[:, None]
@@ -323,10 +333,11 @@ class BalanceFilter(SlotArrays):
         return np.flatnonzero(total < NONE)
 
     def _balance(self, pool: _Pool, seen: _Seen) -> None:
-        """Particle division, and the others' rate that a queue's change or its loss leaves for them.
+        """Divide the particles by whether the queue is full, and set the others' rate by the queue's change
+        or loss.
 
-        Where the queue may be full, each particle goes on as full or as not, by the chances of
-        LTP, Eq. 5: a full queue would not have grown, and a queue with room would have lost nothing.
+        Where the queue may be full, each particle goes on either as full or as not full, by the chances of
+        LTP, Eq. 5. A full queue would not have grown, and a queue with room would have lost nothing.
         """
         noise, shape = self._noise, pool.rate.shape
         full = 1.0 / (1.0 + noise.delay_gap * np.maximum(0.0, seen.delay_change_s))
@@ -338,7 +349,9 @@ class BalanceFilter(SlotArrays):
         pool.others = _single(np.where(pool.alone, 0.0, np.maximum(LEAST, left)))
 
     def _doubt(self, pool: _Pool, seen: _Seen) -> None:
-        """Draw some particles anew, and the unseen part of the queue of others (LTP, Eq. 7)."""
+        """Draw the unseen part of the queue anew for some particles, in place of the noise of LTP, Eq. 7.
+        Draw some particles anew altogether.
+        """
         shape = pool.rate.shape
         anew = ~pool.whole & (self._rng.random(shape, np.float32) < UNSEEN_ANEW_PER_S * seen.elapsed_s)
         pool.unseen = np.where(anew, self._draw_unseen(shape), pool.unseen)
@@ -352,10 +365,10 @@ class BalanceFilter(SlotArrays):
         return np.minimum(pool.unseen * seen.mean_delay_s, self._noise.delay_jitter_s)
 
     def _keep(self, slots: Slots, pool: _Pool, seen: _Seen) -> None:
-        """Store the pool, and its part that counts for the ranges.
+        """Store the pool, and an altered copy from which the ranges are read.
 
-        The particles for the ranges are altered (LTP, Eq. 6). The particles for the next step are not: a
-        capacity does not walk at random, but the range of a well known capacity would, by this change alone.
+        The copy is altered as in LTP, Eq. 6. The pool itself is not, because a capacity does not walk at
+        random. If the pool were altered at every step, even the range of a well known capacity would walk.
         """
         jitter, shape = self._noise.rate_jitter, pool.rate.shape
         self._rate[slots], self._others[slots], self._unseen[slots] = pool.rate, pool.others, pool.unseen

@@ -42,7 +42,13 @@ changes."""
 
 
 class BeliefSets(SlotArrays):
-    """The beliefs of flows in numbered slots, with the methods of `ParticleFilter`."""
+    """The beliefs of flows in numbered slots, with the methods of `ParticleFilter`.
+
+    Args:
+        interval_s: length of the sending intervals of the echoes, in seconds.
+        jitter_s: largest jitter D of the delay, in seconds.
+        memory: number of echoes for which a belief holds.
+    """
 
     # Bounds of C that each of the last echoes gives.
     _least_pps = column(np.float64, "_memory")
@@ -50,7 +56,7 @@ class BeliefSets(SlotArrays):
     _index = column(np.float64, initial=-1.0)
     """Interval number of the last echo; -1 before the first."""
     _count = column(np.int64)
-    """Echoes so far."""
+    """Number of echoes so far."""
     _sending_pps = column(np.float64, initial=np.nan)
     # The queuing delay is between these two values.
     _delay_least_s = column(np.float64, initial=np.nan)
@@ -63,9 +69,7 @@ class BeliefSets(SlotArrays):
         super().__init__()
 
     def update(self, slots: Slots, interval: Interval) -> None:
-        """Narrow the ranges of the rate and the queuing delay of the flows' paths by the measurements of
-        `interval`, in arrays of shape (n,).
-        """
+        """Narrow the beliefs about capacity and delay by an interval, whose arrays have shape (n,)."""
         rows = np.flatnonzero(interval.echo.index > self._index[slots])
         if not rows.size:
             return

@@ -57,7 +57,9 @@ class Kept:
 
 
 def arm(weights: Path, *, pulses: bool) -> Arm:
-    """Load the policy from a file of weights. Raises `ArtifactError` if the file is missing or corrupt."""
+    """Load the policy from a file of weights, with pulses or without. Raises `ArtifactError` if the file is
+    missing or corrupt.
+    """
     return WindowArm(PulsedSignals() if pulses else LtpSignals(), load(weights)[0]["actor"])
 
 
@@ -68,7 +70,9 @@ def run(
     seeds: int,
     on_step: Callable[[], None] = lambda: None,
 ) -> list[Kept]:
-    """Run one flow alone on each link with each seed, all at once."""
+    """Run one flow alone on each changing link, all links at once, and return the means over the seeds by
+    link.
+    """
     n = len(changes)
     rate_mbps, rtt_ms = (
         np.array([[getattr(one, name) for one in changes]]) for name in ("rate_mbps", "rtt_ms")

@@ -20,8 +20,8 @@ from ltp_switcher.policies.runtime.measurements import Interval
 
 WARM_UP: Final = 5
 TOLERANCE: Final = (1e-6, 1e-6, 1e-3)
-"""Distances at which a truth outside of a range still counts as inside. They allow for rounding, and for 1 ms
-of delay that hosts add.
+"""Distances from the range at which the truth still counts as inside, for x / c, x_o / c and d in seconds.
+They allow for rounding, and for 1 ms of delay that hosts add.
 """
 
 
@@ -53,6 +53,7 @@ class Judgement:
     """Quality of the estimates of the flow's rate, the others' rate and the delay.
 
     The widths of the rates are relative to the link's capacity, and the width of the delay is in seconds.
+    `intervals` is the number of judged echoes of all flows.
     """
 
     rate: Quality
@@ -67,7 +68,7 @@ class Judgement:
 
 
 def judge(estimator: Estimator, trace: Trace) -> Judgement:
-    """Run an estimator over a trace, and judge its ranges."""
+    """Run an estimator over a trace, and judge its ranges. A width counts as 1000 at most."""
     n = trace.rate.shape[1]
     slots = np.arange(n)
     estimator.reset(slots)

@@ -141,7 +141,9 @@ def from_counters(
 
 
 def _of_sent(rtt_s: Floats, interval_s: float) -> Floats:
-    """RTT of the packets sent in each interval, from the RTT of the ACKs that came in it, shape (T, n)."""
+    """Return the RTT in seconds of the packets *sent* in each interval, shape (T, n). `rtt_s` has the RTT of
+    the ACKs that came in each interval, in the same shape.
+    """
     sent = rtt_s.copy()
     for flow in range(rtt_s.shape[1]):
         (known,) = np.isfinite(rtt_s[:, flow]).nonzero()

@@ -38,7 +38,7 @@ class Rewards:
     performance: float
     """Mean of the performance reward alone (R_perf)."""
     alone: float
-    """Mean reward while a flow has the link for itself."""
+    """Mean reward while a flow has the link to itself."""
     among_themselves: float
     """Mean reward beside other flows of the same policy, without Cubic."""
     beside_cubic: float
@@ -70,7 +70,7 @@ class Policy:
 def judge(
     policy: Policy, region: str, *, particles: int, on_step: Callable[[], None] = lambda: None
 ) -> Rewards:
-    """Run a policy on the held-out paths of a region of `REGIONS`."""
+    """Run a policy on the held-out paths of a region of `REGIONS`, and return its mean rewards."""
     task = LtpTask(policy.variant.signals(), ROSTER.window, particles=particles, bounded=False)
     drawn = replace(REGIONS[region], flows=FLOWS)
     environment = Environment(task, drawn, ROSTER, environments=PATHS, duration_s=DURATION_S)

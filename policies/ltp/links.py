@@ -62,7 +62,7 @@ class LinkSummary:
     """Mean RTT over the link's base RTT."""
     loss: float
     ratio_to_cubic: float | None
-    """Throughput of the judged flow over the throughput of the Cubic flow beside it, if there is one."""
+    """Throughput of the judged flow over the first Cubic flow's throughput; None without a Cubic flow."""
 
     @classmethod
     def mean(cls, repeats: Sequence[LinkSummary]) -> LinkSummary:
@@ -84,7 +84,7 @@ def run(
     duration_s: float,
     on_step: Callable[[], None] = lambda: None,
 ) -> list[LinkSummary]:
-    """Run the arm on all links at once."""
+    """Run the arm on all links at once, and return a summary for each link, in the same order."""
     rates, rtts, losses, buffers = (
         np.array([getattr(link, name) for link in links])
         for name in ("rate_mbps", "rtt_ms", "loss", "buffer_bdp")

@@ -10,10 +10,11 @@ the flow's. Resampling fills the pool up with altered copies of the survivors.
 
 Some of the paper's text cannot be meant as printed, so five things differ here:
 
-- The loss jitter is added to the loss of LTP, Eq. 3.
+- The loss jitter is added to the loss of LTP, Eq. 3. As printed, the jitter is a factor.
 - Of LTP, Eq. 4, only the throughput is a bound. The RTT above the smallest is compared like the other
   signals.
-- In LTP, Eq. 5, a single wrong signal is enough to remove a particle.
+- A single wrong signal is enough to remove a particle. As printed, LTP, Eq. 5, keeps every particle of which
+  one signal fits exactly.
 - Other flows' rates change by ±O_j, not only upwards.
 - A share of each pool is drawn anew, or the pool would keep its first belief.
 
@@ -98,7 +99,7 @@ class _Pool:
     full: Bools
 
     def take(self, particles: Ints) -> _Pool:
-        """Some of them, repeated or not."""
+        """Return the particles at these places, repeated or not."""
         return _Pool(*(getattr(self, field.name)[particles] for field in fields(_Pool)))
 
 
@@ -175,11 +176,12 @@ class ParticleFilter(SlotArrays):
         return ranges_of(np.stack((self._rate[slots], self._others[slots], self._delay_s[slots])))
 
     def _initialise(self, slots: Slots, rtt_s: Floats, first: int = 0) -> None:
-        """Draw particles from the `first` on anew, knowing only the RTT above the smallest, (n,).
+        """Draw the particles from number `first` on anew. Only the RTT above the smallest is known, `rtt_s`,
+        shape (n,).
 
-        The load is about the capacity, for that is where congestion controls keep it; half of the flows have
-        the link to themselves, and half have seen the base RTT. From nothing, a rate that changes by factors
-        never comes back, so these halves must be drawn.
+        The load is near the capacity, where congestion controls keep it. In half of the particles the flow
+        has the link to itself. In half of them the smallest RTT is the base RTT. Particles with and without
+        other flows both have to be drawn: rates change by factors, so a rate of 0 stays 0.
         """
         shape = (len(slots), self._particles - first)
         share = np.minimum(1.0, self._uniform(0.0, 2.0, shape))
@@ -195,7 +197,7 @@ class ParticleFilter(SlotArrays):
     def _advance(
         self, slots: Slots, factor: Floats, elapsed_s: Floats, seen: PathSignals, delay_max_s: Floats
     ) -> None:
-        """One round of the four steps.
+        """Take the particles through one round of the four steps.
 
         Args:
             slots: the flows, (n,).
@@ -225,7 +227,9 @@ class ParticleFilter(SlotArrays):
         self._resample(slots, after, survives, seen)
 
     def _transition(self, before: _Pool, factor: Floats, elapsed_s: Floats, delay_max_s: Floats) -> _Pool:
-        """Move the particles on (LTP, Section 4, transition). `full` of the result: the queue may be full."""
+        """Move the particles on (LTP, Section 4, transition). In the result, `full` says that the queue may
+        be full.
+        """
         step_s = elapsed_s.astype(np.float32)[before.row]
         rate = before.rate * factor.astype(np.float32)[before.row]
         bound = self._noise.others_gradient
@@ -237,7 +241,7 @@ class ParticleFilter(SlotArrays):
         return _Pool(before.row, rate, others, delay_s, may_be_full)
 
     def _survival(self, before: _Pool, after: _Pool, seen: PathSignals) -> Float32s:
-        """Observation and filtering: the probability with which each particle stays."""
+        """Return the probability with which each particle stays (LTP, Section 4, observing and filtering)."""
         noise, row = self._noise, after.row
         observed = {name: getattr(seen, name).astype(np.float32)[row] for name in PathSignals.names()}
         share_before, share = _throughput(before), _throughput(after)
@@ -256,15 +260,15 @@ class ParticleFilter(SlotArrays):
         return 1.0 / odds
 
     def _kept(self, pool: _Pool) -> Float32s:
-        """1 - l, the share of the flow's packets that arrives (LTP, Eq. 3)."""
+        """Return 1 - l, the share of the flow's packets that arrives (LTP, Eq. 3), for each particle."""
         load = np.maximum(1.0, pool.rate + pool.others)
         arrives = np.where(pool.full, 1.0 / load, np.float32(1.0))
         return arrives - self._uniform(0.0, self._noise.loss_jitter, load.shape)
 
     def _resample(self, slots: Slots, pool: _Pool, survives: Bools, seen: PathSignals) -> None:
-        """Fill each slot's pool up with altered copies of its survivors, and some that start from anew.
+        """Fill each slot's pool up with altered copies of its survivors, and with particles drawn anew.
 
-        Where none survives, all start anew.
+        If no particle of a slot survives, all of its particles are drawn anew.
         """
         n, kept = len(slots), self._old
         left = np.flatnonzero(survives)
@@ -299,7 +303,7 @@ class ParticleFilter(SlotArrays):
 
 
 def _throughput(pool: _Pool) -> Float32s:
-    """Thr / c of each particle (LTP, Eq. 2)."""
+    """Return the flow's throughput over the capacity, thr / c, for each particle (LTP, Eq. 2)."""
     load = pool.rate + pool.others
     crowded = (load > 1.0) | (pool.delay_s > 0.0)
     return np.where(crowded, pool.rate / np.maximum(load, _LEAST), pool.rate)

@@ -177,7 +177,9 @@ class Pulses(SlotArrays):
         self._shows_index[slots] = index + 1.0 + self._round[slots]
 
     def _answers(self, slots: Slots, index: int) -> Floats:
-        """End pulses by what they showed; the throughput of the path, NaN where it is unknown, shape (n,)."""
+        """End pulses by the changes that they showed. Return the paths' throughput in packets a second, shape
+        (n,), NaN where it is unknown.
+        """
         shown = self._within[slots, :2] / self._within[slots, 2:]
         before, change = self._before[slots, :2], self._change[slots]
         follow = np.log(shown / before) / np.log(change)[:, None]

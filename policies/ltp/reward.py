@@ -29,9 +29,9 @@ class Weights:
         others: β_xo, for each factor e between the ends of the others' range.
         offset: β_r. With it the probe reward is about zero on average (LTP, Section 5), as measured on a
             policy half way through training.
-        loss: ζ.
-        fairness: β_fair.
-        tolerance: β_lat.
+        loss: ζ, for the share of lost packets.
+        fairness: β_fair, for the unfairness R_fair.
+        tolerance: β_lat, the RTT over the base RTT up to which delay costs nothing.
         estimation: β_esti.
         performance: β_perf.
     """

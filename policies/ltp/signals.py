@@ -88,7 +88,7 @@ class PathSignals:
 def path_signals(last: Echo, before: Echo, rtt_min_s: Floats, throughput_max_pps: Floats) -> PathSignals:
     """Compute the signals of n flows from two echoes, whose arrays have shape (n,).
 
-    Where an echo is missing, the signals that are changes say that nothing has changed.
+    A signal that lacks an echo is neutral: no change, the largest throughput, or no delay.
     """
     signals = [
         last.rtt_s - before.rtt_s,
@@ -180,7 +180,7 @@ class WindowSignals(SlotArrays):
     """The window by LTP, Eq. 8, and slow start before that. A subclass adds the observations.
 
     The window is kept here with its fraction of a packet. The kernel's window may be much smaller, after a
-    time-out or because it was clamped. Then the kernel's window counts.
+    time-out or because it was clamped. Then the window continues from 1.25 times the kernel's window.
     """
 
     observation_size: int
@@ -207,7 +207,7 @@ class WindowSignals(SlotArrays):
 
     def crowd(self, slots: Slots, siblings: Floats, index: int) -> None:
         """Set how many flows share each flow's path, the flow included, shape (n,). The base class ignores
-        it.
+        the number.
         """
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
@@ -229,7 +229,7 @@ class WindowSignals(SlotArrays):
             self._starting[slots] = starting
             round_trips = np.minimum(1.0, interval.length_s / np.maximum(interval.rtt_min_s, 1e-3))
             change = np.where(starting, SLOW_START_GROWTH**round_trips, change)
-            # The amount that the path has just carried, without the queue that ended the slow start.
+            # The window continues with the amount that the path carries without a queue.
             carried_pkts = interval.delivered_pps[ends] * interval.rtt_min_s[ends]
             window_pkts[ends] = np.minimum(window_pkts[ends], carried_pkts)
         unused = interval.leaves_unused(window_pkts)
@@ -240,7 +240,9 @@ class WindowSignals(SlotArrays):
         return window_pkts[:, None]
 
     def _loses(self, slots: Slots, interval: Interval) -> Bools:
-        """Whether flows lose more than they should, in this interval and for longer."""
+        """Return whether each flow loses more than `LOSS_LIMIT`, both in this interval and on average, shape
+        (n,).
+        """
         excess_pkts = interval.lost_pkts - LOSS_LIMIT * (interval.lost_pkts + interval.acked_pkts)
         average_pkts = self._excess_pkts[slots]
         average_pkts = average_pkts + LOSS_MEMORY * (excess_pkts - average_pkts)
@@ -251,7 +253,7 @@ class WindowSignals(SlotArrays):
 
 
 def _queue_is_met(interval: Interval) -> Bools:
-    """Slow start has filled the path: its packets queue, or get lost in numbers."""
+    """Return whether slow start has filled the path: its packets queue, or many of them get lost."""
     return (interval.rtt_s > queue_threshold_s(interval.rtt_min_s)) | loses_in_numbers(interval)
 
 

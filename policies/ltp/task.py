@@ -99,9 +99,9 @@ class LtpTask(SignalsTask):
         self.performance: Floats = np.zeros((agents, 0))
         """R_perf of the last interval, shape (agents, E)."""
         self.beside_cubic: Bools = np.zeros((agents, 0), np.bool_)
-        """True for flows that had a Cubic flow beside them in that interval, shape (agents, E)."""
+        """True for flows that had a Cubic flow beside them in the last interval, shape (agents, E)."""
         self.alone: Bools = np.zeros(0, np.bool_)
-        """True for links on which no more than one flow was active in that interval, shape (E,)."""
+        """True for links on which no more than one flow was active in the last interval, shape (E,)."""
 
     def begin(self, simulator: Simulator, paths: Paths, flows: Flows) -> None:
         """See `Task`."""
@@ -113,7 +113,7 @@ class LtpTask(SignalsTask):
         self._base_s = rtt_ms / 1e3 + 1.0 / (paths.rate_mbps * PPS_PER_MBPS)
         self._average_pps: Floats = np.zeros(flows.start_s.shape)
         self._truth: Float32s = np.zeros((self._slots.size, TRUTHS), np.float32)
-        # A fair share is a share of what the link and half of its queue hold.
+        # A fair window is a share of the packets that the link and half of its queue hold.
         self._held_pkts: Floats = self.bdp_pkts + 0.5 * paths.buffer_pkts
         self._fair_pkts: Floats = self._held_pkts
         self.beside_cubic = np.zeros((self.agents, paths.count), np.bool_)
@@ -150,7 +150,7 @@ class LtpTask(SignalsTask):
         return np.concatenate((observations, self._truth, *known), axis=1), rewards
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """The rewards of an interval (LTP, Eq. 15), shape (agents, E)."""
+        """Return the rewards of an interval (LTP, Eq. 15), shape (agents, E)."""
         n = self.agents
         weight = min(1.0, interval.length_s / FAIRNESS_WINDOW_S)
         self._average_pps += weight * (interval.delivered_pps - self._average_pps)
@@ -197,6 +197,8 @@ class LtpTask(SignalsTask):
 
 
 def _inputs(ranges: Ranges) -> Float32s:
-    """Ranges as inputs, shape (n, 6): logarithms of rates, delays per 50 ms; 0 before the first echo."""
+    """Return ranges as inputs of the critics, shape (n, 6): logarithms of the rates, and delays per 50 ms.
+    They are 0 before the first echo.
+    """
     inputs: Float32s = np.concatenate((*log_rates(ranges), 20.0 * ranges.delay_s), axis=1).astype(np.float32)
     return np.nan_to_num(inputs, copy=False, nan=0.0)

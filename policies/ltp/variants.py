@@ -53,7 +53,9 @@ def _measured(interval: Interval) -> _Measured:
 
 
 class _Baseline(WindowSignals):
-    """Keeps the largest throughput and the last RTT of each slot, which the ratios need."""
+    """The base of the signals of other policies. It keeps the largest throughput and the last RTT of each
+    slot.
+    """
 
     _largest_pps = column(np.float64)
     _last_rtt_s = column(np.float64)
@@ -70,7 +72,7 @@ class _Baseline(WindowSignals):
     def columns(
         self, slots: Slots, seen: _Measured, largest_pps: Floats, last_rtt_s: Floats
     ) -> tuple[Floats, ...]:
-        """The observation's columns, shape (n,) each."""
+        """Return the observation's columns, shape (n,) each."""
         raise NotImplementedError
 
 
@@ -154,7 +156,7 @@ class SageSignals(_Baseline):
         ).astype(np.float32)
         history = np.moveaxis(self._history[slots], 0, -1).copy()
         history[:-1] = history[1:]
-        # Before its first measurement a flow takes all earlier ones as equal to the present one.
+        # A flow has no earlier measurements at first. They count as equal to the first one.
         history[:-1] = np.where(np.isnan(history[:-1]), now, history[:-1])
         history[-1] = now
         self._history[slots] = np.moveaxis(history, -1, 0)

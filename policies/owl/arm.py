@@ -38,7 +38,9 @@ class OwlArm:
         return self._signals.control(slots, interval, values)
 
     def _reports(self) -> tuple[Floats, Floats, Floats]:
-        """PNC, PNA and the known share of the flows' paths, NaN where they are hidden, for `hear`."""
+        """Return the arguments of `OwlSignals.hear`: PNC, PNA and the known share of nodes, NaN where they
+        are hidden.
+        """
         known = self.network_knowledge
         if known is None:
             return (np.asarray(np.nan),) * 3

@@ -24,7 +24,7 @@ MODEL: Final = "model"
 
 
 def training_trace() -> TraceArray:
-    """The first half of the LTE-like model's trace."""
+    """Return the first half of the LTE-like model's trace."""
     trace = model_trace()
     return section(trace, 0, int(trace[-1]) // 2)
 

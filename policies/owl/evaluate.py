@@ -97,8 +97,8 @@ def friendliness(network: Network) -> list[Figure]:
 
 
 def fairness(network: Network) -> list[Figure]:
-    """Measure how far the sending rates of 2 and 3 Owl-Loss flows are from the equilibrium of Owl, Eq. 9, at
-    most.
+    """Measure the largest deviation of the sending rates of 2 and 3 Owl-Loss flows from the equilibrium of
+    Owl, Eq. 9.
     """
     figures = []
     for count in (2, 3):

@@ -51,7 +51,7 @@ def play(
     agents: Agents = SimulatedAgent.at_bottleneck,
 ) -> Totals:
     """Run one simulation and return its record without the warm-up. `network` gives the Q values for the rows
-    under Owl.
+    under Owl; None for a roster without such rows.
     """
     simulator = Simulator(paths, flows, roster, seed=1, interval_s=INTERVAL_S)
     agent = agents(paths.count, np.random.default_rng(episode_seed(paths) + 1))
@@ -65,7 +65,9 @@ def play(
 
 
 def power(totals: Totals) -> Floats:
-    """The power of each flow, throughput over delay (Owl, Eq. 12), in Mbit/s over s, shape (F, E)."""
+    """Return the power of each flow, throughput over delay (Owl, Eq. 12), in Mbit/s over s, shape (F, E). NaN
+    marks a flow without acknowledged packets.
+    """
     return totals.received_mbps / totals.rtt_s
 
 

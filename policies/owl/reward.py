@@ -19,9 +19,9 @@ class Utility:
     """The utility and its coefficients (Owl, Eq. 7): U = λ - δ λ / (1 - p) - β log(RTT / RTT_min).
 
     Owl, Eq. 7, leaves open the unit of the rate λ. If it were Mbit/s, the delay term would count on slow
-    links alone. Here λ is the share of the link's capacity times `scale`. For a flow behind a queue and
-    beside flows of other protocols, more window then pays up to a share of 1 - 1 / (2 scale (1 - δ)) of the
-    link, for β = 0.5.
+    links alone. Here λ is the share of the link's capacity times `scale`. Take a flow behind a queue and
+    beside flows of other protocols, with β = 0.5. A larger window then pays for this flow up to a share of 1
+    - 1 / (2 scale (1 - δ)) of the link.
 
     Args:
         delta: weight of loss, δ.

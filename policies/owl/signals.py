@@ -55,9 +55,9 @@ _UNHEARD[:, [FEATURES.index("pnc"), FEATURES.index("pna")]] = MASKED
 class OwlSignals(SlotArrays):
     """Owl's `Signals`: the features of Owl, Table I, over five intervals, scaled to the order of 1.
 
-    Some absolute values of Owl, Table I, are replaced by ratios, so that the policy suits links of any speed:
-    RTT over the flow's least RTT, losses over packets, and PNC over the flow's own packets. With the window
-    and the delivered packets, the network can still compute the absolute values.
+    Some absolute values of Owl, Table I, are replaced by ratios, so that the policy suits links of any speed.
+    The ratios are RTT over the flow's least RTT, losses over packets, and PNC over the flow's own packets.
+    With the window and the delivered packets, the network can still compute the absolute values.
 
     Args:
         slow_start: whether flows with small windows begin with slow start. The paper leaves slow start to
@@ -120,7 +120,7 @@ class OwlSignals(SlotArrays):
         features[:, 1] = np.log2(window) / 10.0
         features[:, 2] = np.log(rtt_s / least_s)
         features[:, 3] = np.clip(4.0 * variation, -2.0, 2.0)
-        # No record of the kernel's carries more than one packet size, and the simulator has but one.
+        # `Interval` has no packet size, and the simulator has one size only. So this feature is constant.
         features[:, 4] = 1.0
         features[:, 5] = np.log2(1.0 + interval.acked_pkts) / 10.0
         features[:, 6] = 2.0 * np.sqrt(_share(lost, total))
@@ -134,14 +134,15 @@ class OwlSignals(SlotArrays):
         return history.reshape(len(slots), self.observation_size)
 
     def _end_slow_start(self, slots: Slots, interval: Interval, least_s: Floats) -> None:
-        """Loss ends it, and a queue."""
+        """End the slow start of flows that meet a loss or a queue."""
         self._slow_start[slots] &= (interval.lost_pkts < 0.5) & (interval.rtt_s <= queue_threshold_s(least_s))
 
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """Add the change with the largest Q value to the window; `actions` holds the Q values, shape (n, 7).
 
-        The window at most doubles or halves. It does not grow while the flow fills less than half of it (RFC
-        7661), or while the loss exceeds `LOSS_MAX`. It shrinks where the RTT exceeds `RTT_MAX`.
+        In slow start the window grows by the acknowledged packets instead. It at most doubles or halves. It
+        does not grow while the flow fills less than half of it (RFC 7661), or while the loss exceeds
+        `LOSS_MAX`. It shrinks by ten packets where the RTT exceeds `RTT_MAX` times the least RTT.
         """
         window = self.window_pkts[slots]
         resolved = interval.acked_pkts + interval.lost_pkts

@@ -186,5 +186,5 @@ class OwlTask(SignalsTask):
         return super().observe(interval)
 
     def rewards(self, interval: SimulatedInterval) -> Floats:
-        """The utility (Owl, Eq. 7) at the bottleneck, shape (agents, E)."""
+        """Return the utility (Owl, Eq. 7) at the bottleneck, shape (agents, E)."""
         return self._utility(*self._truth.over(interval))

@@ -50,7 +50,7 @@ class Signals(Protocol):
 
 
 class Arm(Protocol):
-    """A learned arm as the daemon uses it. The arguments are those of `Signals`."""
+    """A learned arm as the daemon uses it. The arguments are the same as in `Signals`."""
 
     law: Law
     interval_s: float

@@ -67,7 +67,7 @@ class Network:
     def __init__(self, layers: Sequence[Layer], arrays: Mapping[str, NDArray[np.generic]]) -> None:
         self.layers = tuple(layers)
         self.state_size = sum(layer.state_size for layer in layers)
-        # In this order `linear` reads the weights one after the other: half the cost for a single flow.
+        # In Fortran order `linear` reads the weights one after the other. That halves the cost of one flow.
         self._weights: list[list[Array]] = []
         for number, layer in enumerate(layers):
             names = [f"{number}.{name}" for name in layer.parameters]
@@ -124,7 +124,7 @@ class Network:
         return after, outputs
 
     def _through(self, state: Array, x: Array, after: Array) -> Array:
-        """The outputs; the new state goes to `after`."""
+        """Return the outputs, and write the new state to `after`."""
         parts = zip(self.layers, self._weights, self._places, strict=True)
         for number, (layer, weights, place) in enumerate(parts):
             if layer.kind == "dense":

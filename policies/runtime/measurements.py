@@ -22,8 +22,8 @@ UNFILLED: Final = 2.0
 come on top.
 """
 SLACK_PKTS: Final = 4.0
-"""Number of packets by which a window may exceed `UNFILLED` times the packets in flight. A kernel counts
-these before it answers the ACK, so it counts too few.
+"""Number of packets by which a window may exceed `UNFILLED` times the packets in flight. A kernel counts the
+packets in flight before it answers the ACK, so its count is too low.
 """
 
 

@@ -138,8 +138,8 @@ class NodeMeter:
         self._seen_bps = 0.0
 
     def update(self, counters: Counters) -> NodeReport | None:
-        """Process a reading and return a report; None for the first reading, and after a restart of the
-        counters.
+        """Process a reading and return a report. The result is None for the first reading, for a reading that
+        is no newer than the last one, and after a restart of the counters.
         """
         last, self._last = self._last, counters
         if last is None or counters.at_s <= last.at_s:

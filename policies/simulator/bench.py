@@ -42,7 +42,7 @@ def flow_steps_per_s(environments: int, seconds: float, seed: int) -> tuple[floa
     )
     simulator = Simulator(paths, Flows.forever(ROSTER.count, environments), ROSTER, seed=seed)
     windows = np.full((ROSTER.window, environments), 10.0)
-    # The simulation reaches the steady state first, because slow start is cheaper: most flows are idle then.
+    # The measurement begins after 30 steps. In slow start most flows are idle, and a step is cheaper.
     steps, began, cpu_began = -30, 0.0, 0.0
     while steps <= 0 or time.perf_counter() - began < seconds:
         if steps == 0:

@@ -128,10 +128,11 @@ class Bottleneck:
         self._position_ring.write(now, self._position(now))
 
     def _drop(self, arrivals: Floats, share: Floats) -> Floats:
-        """Packets to drop from `arrivals`, where `share` of them are lost in expectation.
+        """Return the packets to drop from `arrivals`, shape (F, E). The share `share` of the arrivals, shape
+        (E,), is lost in expectation.
 
-        A flow loses a packet whenever its expected losses have grown by a gap drawn from Exp(1), which
-        is a Poisson process: as random as real losses are, and competing flows do not back off in step.
+        A flow loses a packet whenever its expected losses have grown by a gap drawn from Exp(1). So losses
+        are a Poisson process, as random as real losses, and competing flows do not back off in step.
         """
         hazard = arrivals * share
         self._until_loss -= hazard
@@ -147,7 +148,9 @@ class Bottleneck:
         return dropped
 
     def _position(self, now: int) -> Floats:
-        """Return the tick at which the fluid came in that leaves each queue at the end of this tick."""
+        """Return the arrival time, in ticks, of the fluid that leaves each queue at the end of this tick,
+        shape (E,).
+        """
         head, departed, ring = self._head, self.departed, self._arrived_ring
         candidates: Indices = self._columns
         while candidates.size:
@@ -164,8 +167,8 @@ class Bottleneck:
         return fraction
 
     def position(self, now: int, ticks: Ints) -> Floats:
-        """Return the ticks at which the fluid came in that left the queue at `ticks`; both have the shape (F,
-        E).
+        """Return the arrival times, in ticks, of the fluid that left the queue at `ticks`. Both have the
+        shape (F, E).
         """
         ring = self._position_ring
         return ring.at(ring.index(ticks, now, self._environment))
@@ -193,8 +196,8 @@ def most_over(flows: int) -> float:
 
 
 def check_history(history: int, flows: int, environments: int) -> int | None:
-    """Return None if a history of so many steps fits the simulator's limit of memory, and else the bytes that
-    it needs.
+    """Return None if `history` ticks of all curves fit the simulator's limit of memory, and else the bytes
+    that they need.
     """
     needed = 8 * history * environments * (2 * flows + 2)
     return needed if needed > _HISTORY_LIMIT_BYTES else None

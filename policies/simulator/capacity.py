@@ -35,7 +35,7 @@ class Capacity:
             self._length = lengths[which]
             self._offset = np.round(paths.trace_start_ms[self._traced] / 1e3 / tick_s).astype(np.int64)
         self.packet_s = tick_s / self._packets
-        """Time to put one packet on the wire; of a trace, by its mean rate."""
+        """Time in seconds to put one packet on the wire, shape (E,). A trace counts with its mean rate."""
         for link, trace in zip(self._traced, self._which, strict=True):
             self.packet_s[link] = tick_s / self._traces[trace].mean()
 
@@ -65,7 +65,7 @@ class Capacity:
         return self._packets
 
     def longest_queue_s(self, buffer_pkts: Floats) -> Floats:
-        """Longest time that each full queue can take to empty, in seconds, shape (E,)."""
+        """Return the longest time that each full queue can take to empty, in seconds, shape (E,)."""
         rates = np.vstack((self._packets, self._changes[0] * (PPS_PER_MBPS * self._tick_s)))
         longest: Floats = buffer_pkts / np.nanmin(rates, axis=0) * self._tick_s
         for link, trace in zip(self._traced, self._which, strict=True):
@@ -74,7 +74,7 @@ class Capacity:
 
 
 def _schedule(at_s: Floats, tick_s: float) -> list[tuple[int, int, int]]:
-    """The steps (tick, step, link), the first that falls due last."""
+    """Return the changes as (tick, step, link), the latest first, so that `pop` takes the next one."""
     step, link = np.nonzero(np.isfinite(at_s))
     tick = np.round(at_s[step, link] / tick_s).astype(np.int64)
     order = np.argsort(tick, kind="stable")[::-1]
@@ -92,7 +92,9 @@ def opportunities(trace: Ints, tick_s: float) -> Floats:
 
 
 def _slowest_drain(packets: Floats, buffer_pkts: float) -> float:
-    """Most ticks that a trace can take for `buffer_pkts`."""
+    """Return the most ticks that a trace can take to deliver `buffer_pkts`, whatever the tick at which it
+    begins.
+    """
     served = np.cumsum(packets)
     rounds = int(np.ceil(buffer_pkts / served[-1])) + 1
     curve = np.concatenate([served + k * served[-1] for k in range(rounds + 1)])

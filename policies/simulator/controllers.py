@@ -60,8 +60,8 @@ class LossEvents:
         """Return flat indices of the flows for which a loss event begins in this tick."""
         self.recovering &= feedback.resolved < self._recover
         self._lost += feedback.lost
-        # A lost packet may spread over several ticks. The loss event is in the tick in which half of the
-        # packet is missed.
+        # A lost packet may spread over several ticks. The loss event is in the tick by which half of the
+        # packet is lost.
         begins = np.flatnonzero(self._lost >= 0.5)
         if begins.size:
             self._lost.reshape(-1)[begins] -= np.ceil(self._lost.reshape(-1)[begins] - 0.5)
@@ -108,8 +108,8 @@ class Aimd:
     Section 3.3).
 
     `parameters` has the shape (4, rows, E): alpha_thr and alpha_lat in packets per ACK (0 to 0.5), alpha_tol
-    (0 to 2) and alpha_loss (0 to 1). Set them in place. They start at values like Reno's, which only serve
-    until a policy sets others.
+    (0 to 2) and alpha_loss (0 to 1). Set them in place. The first values, `START`, only serve until a policy
+    sets others.
     """
 
     START: Final = (0.1, 0.1, 0.5, 0.7)
@@ -127,7 +127,9 @@ class Aimd:
         self._events = LossEvents(shape)
 
     def settle(self, which: Bools, window_pkts: Floats) -> None:
-        """Let flows continue from these windows, in packets, shape (rows, E), without slow start."""
+        """Let the flows marked by `which` continue from these windows, in packets, without slow start. Both
+        arrays have the shape (rows, E).
+        """
         self._slow_start &= ~which
         np.copyto(self.window, window_pkts, where=which)
         np.divide(self.window, self._srtt_s, out=self.pace)

@@ -100,7 +100,9 @@ class Cubic:
 
 
 class _HyStart:
-    """Leaves slow start before the queue overflows (Ha & Rhee 2011): delay increase, or a long ACK train."""
+    """Ends slow start before the queue overflows (Ha & Rhee 2011): at an increase of the delay, or at a long
+    train of ACKs.
+    """
 
     WINDOW_LOW: Final = 16.0
     SAMPLES: Final = 8.0

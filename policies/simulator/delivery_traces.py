@@ -17,8 +17,8 @@ from ltp_switcher.errors import ConfigError, reason
 from ltp_switcher.policies.simulator.paths import PACKET_BYTES
 
 TraceArray = NDArray[np.uint32]
-"""Times in ms since the trace's start at which the link can deliver one packet, ascending, shape
-(opportunities,).
+"""Times in ms since the trace's start at which the link can deliver one packet, in order, shape
+(opportunities,). Equal times are several packets in one ms.
 
 The trace repeats after the last time.
 """
@@ -41,8 +41,8 @@ _DIGITS_MAX: Final = 12
 
 
 def read_trace(path: Path) -> TraceArray:
-    """Read a mahimahi trace. Each line is a whole number of ms. The numbers ascend, and the last one is above
-    0.
+    """Read a mahimahi trace. Each line is a whole number of ms. The numbers never fall, and the last one is
+    above 0.
 
     Raises:
         ConfigError: the file cannot be read, breaks this form, or has other times than ms since its start;
@@ -112,12 +112,16 @@ def mean_rate_mbps(trace: TraceArray) -> float:
 
 
 def traces_folder() -> Path:
-    """Folder of recorded traces: `$LTP_TRACES`, or else the folder in the cache that `make traces` fills."""
+    """Return the folder of recorded traces: `$LTP_TRACES`, or else the folder in the cache that `make traces`
+    fills.
+    """
     return Path(os.environ.get("LTP_TRACES") or cache_dir() / "traces")
 
 
 def section(trace: TraceArray, begin_ms: int, end_ms: int) -> TraceArray:
-    """Return the part of a trace between two times, as a trace of its own that repeats."""
+    """Return the part of a trace after `begin_ms` and up to `end_ms`, as a trace of its own that repeats. Its
+    last opportunity moves to `end_ms`, so that the part keeps its length.
+    """
     part = trace[(trace > begin_ms) & (trace <= end_ms)] - np.uint32(begin_ms)
     part[-1] = end_ms - begin_ms
     return part

@@ -45,8 +45,8 @@ class SimulatedInterval(Interval):
 
 @dataclass(frozen=True)
 class Roster:
-    """The number of flow slots that each controller has on a link. A slot is a row of the simulator's arrays,
-    and the rows of the controllers stand in the order of the fields.
+    """The number of flow slots that each controller has on a link. A slot is a row of the simulator's arrays.
+    The rows of the controllers come in the order of the fields.
 
     A policy sets β and C of the first `learned_cubic` Cubic rows (Spine, Section 7.5.2). A roster with such
     rows has neither window nor AIMD rows.
@@ -225,7 +225,7 @@ class Simulator:
         )
 
     def _tick(self) -> Floats:
-        """Advance one tick; returns the links' capacity in it."""
+        """Advance one tick, and return the packets that each link could send in it, shape (E,)."""
         now, tick_s = self._now, self._tick_s
         if self._capacity.advance(now):
             self._propagation = self._propagation_ticks()
@@ -235,7 +235,7 @@ class Simulator:
             self._active = (self._begin < now) & (self._end >= now)
         bottleneck = self.bottleneck
         left = np.maximum(now - self._propagation - self._jitter, 0)
-        # Jitter reorders nothing: what has been heard stays heard.
+        # Jitter reorders nothing, so the last packet that a sender has heard of never becomes an earlier one.
         position = np.maximum(bottleneck.position(now, left), self._position)
         offered, dropped = bottleneck.curves(now, position)
         lost = dropped - self._lost
@@ -274,7 +274,7 @@ class Simulator:
         return capacity
 
     def _shake(self) -> None:
-        """Draw the jitter anew when it is time."""
+        """Draw the jitter anew every `JITTER_EVERY_S` seconds."""
         every = max(1, round(JITTER_EVERY_S / self._tick_s))
         jitter_ms = self.paths.jitter_ms
         if self._now % every == 1 % every and jitter_ms.any():

@@ -98,7 +98,7 @@ class SignalsTask:
         self.interval: Interval | None = None
 
     def _draw_windows(self, rng: np.random.Generator) -> Floats:
-        """Windows to start training from, in packets, shape (agents, E)."""
+        """Draw the windows with which flows start in training, in packets, shape (agents, E)."""
         low, high = np.log(START_BDP)
         return self.bdp_pkts * np.exp(rng.uniform(low, high, self.bdp_pkts.shape))
 

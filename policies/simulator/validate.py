@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the simulator with the lab: the same scenarios in both, printed as one table.
+"""Compare the simulator with the lab: the same scenarios in both, printed as one table.
 
 The lab's results are the `summary.json` files of `ltp-eval`; `--commands` prints the commands that make them.
-The name of a run is its scenario, with Cubic on all flows. `SCENARIO@RATE` has this constant rate (Mbit/s) on
-all flows instead.
+The name of a run is its scenario, with Cubic on all flows. In a run `SCENARIO@RATE` all flows send at this
+constant rate in Mbit/s instead.
 
     python -m ltp_switcher.policies.simulator.validate --commands | sh
     python -m ltp_switcher.policies.simulator.validate [--json]

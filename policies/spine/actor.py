@@ -32,11 +32,11 @@ _PARTS: Final = ("watcher", "trigger", "generator")
 
 
 class HierarchicalNetwork:
-    """Two networks: the watcher runs for all flows, and the policy generator for the flows that the watcher
-    triggers (Spine, Eq. 6 to 8).
+    """Two levels of networks (Spine, Eq. 6 to 8). The watcher and its trigger run for all flows. The policy
+    generator runs for the flows that the trigger chooses.
 
-    The last inputs are the sub-policy in force: the parameters that a flow has now, within ±1. Outputs are
-    the sub-policy from now on, and +1 if the watcher triggered, or -1 if not. A flow's first step always
+    The last inputs are the sub-policy in force: the parameters that a flow has now, within ±1. The outputs
+    are the sub-policy from now on, and +1 if the watcher triggered, or -1 if not. A flow's first step always
     triggers, because there is no sub-policy yet.
 
     Args:
@@ -68,7 +68,7 @@ class HierarchicalNetwork:
         return np.zeros((n, self.state_size), np.float32)
 
     def step(self, state: Array, inputs: Array) -> tuple[Array, Array]:
-        """Advance n flows by one interval. The shapes are those of `Network.step`."""
+        """Advance n flows by one interval. The shapes are as in `Network.step`."""
         ends = (self._watcher.state_size, self.state_size - 1)
         after = state.copy()
         # The last column: intervals since the last trigger, 0 before the first.

@@ -40,8 +40,8 @@ UNSTEADY: Final = 5.0
 as a third of a factor e in `UNFRIENDLY`.
 """
 SELDOM_S: Final = 1.5
-"""Time in seconds between two runs of the policy generator on a link of `CHANGING`, from which on no score is
-lost. Spine, Section 7.5.1, has 1.2 s.
+"""Mean time in seconds between two runs of the policy generator on a link of `CHANGING`. From this time on no
+score is lost. Spine, Section 7.5.1, has 1.2 s.
 """
 HASTY: Final = 0.5
 """Score that is lost for each factor e by which the time between two runs is below `SELDOM_S`. Until the

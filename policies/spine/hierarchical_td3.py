@@ -86,14 +86,16 @@ class HierarchicalActor(SequenceNetwork):
         return fresh, probability, drawn, torch.cat((watcher, generator, started), dim=1)
 
     def networks(self) -> dict[str, tuple[tuple[Layer, ...], dict[str, NDArray[np.generic]]]]:
-        """Layers and weights of each network by the network's name, in the form that
+        """Return the layers and weights of each network by the network's name, in the form that
         `spine.actor.HierarchicalNetwork` takes.
         """
         parts = {"watcher": self.watcher, "trigger": self.trigger, "generator": self.generator}
         return {name: (part.layers, part.arrays()) for name, part in parts.items()}
 
     def _drawn(self, logit: Tensor, probability: Tensor) -> Tensor:
-        """Whether the generator runs, as 1 or 0; in training with the gradient of the probability."""
+        """Return 1 where the generator runs and 0 elsewhere. In training the result passes its gradient to
+        the probability.
+        """
         if not self.training:
             return (logit >= 0.0).to(logit.dtype)
         straight_through: Tensor = torch.bernoulli(probability.detach()) + probability - probability.detach()
@@ -130,8 +132,8 @@ class HierarchicalTd3(Td3):
 
     Only new sub-policies get the noise of exploration and of target smoothing, because the trigger is random
     itself. The trigger has two outcomes, so its own gradient is exact: the value of the generator's
-    sub-policy less the value of the sub-policy in force, less the cost. All other arguments are those of
-    `Td3`.
+    sub-policy less the value of the sub-policy in force, less the cost. All other arguments are the same as
+    in `Td3`.
 
     Args:
         penalty: the cost of a trigger, in units of the reward (α_psp).

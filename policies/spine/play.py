@@ -53,7 +53,7 @@ def constant(rate_mbps: Floats, rtt_ms: Floats) -> Paths:
 
 def square_wave(paths: Paths, changing: Bools, *, period_s: float, changes: int) -> Paths:
     """Make links of which some change their rate. The links marked by `changing`, shape (E,), halve and
-    double their rate in turn.
+    double their rate in turn, `changes` times, every `period_s` seconds.
     """
     numbers = np.arange(changes)[:, None]
     at_s = np.where(changing, period_s * (numbers + 1.0), np.inf)

@@ -41,7 +41,7 @@ class Scale:
 SCALES: Final = {
     # These lie within the ranges of Spine, Eq. 3 and 4.
     Law.AIMD: (Scale(0.005, 0.5), Scale(0.01, 0.5), Scale(0.02, 2.0), Scale(0.2, 0.99, of_rest=True)),
-    # Around Linux's 0.7 and 0.4, within what the executor takes; the paper names none.
+    # These contain Linux's values, 0.7 and 0.4, and lie within the executor's ranges. The paper gives none.
     Law.CUBIC: (Scale(0.3, 0.9, of_rest=True), Scale(0.01, 4.0)),
 }
 """Scales of each law's parameters, in the order of the parameters."""
@@ -95,7 +95,7 @@ class SpineSignals(SlotArrays):
         self._delivered_pps[slots] = steady_pps
         most_pps = np.maximum(self._delivered_max_pps[slots], steady_pps)
         self._delivered_max_pps[slots] = most_pps
-        # Before the first ACK nothing is known, and both become 1.
+        # Before the first ACK neither the largest throughput nor the least RTT is known. Both count as 1.
         most_pps = np.where(most_pps > 0.0, most_pps, 1.0)
         rtt_min_s = np.where(np.isfinite(interval.rtt_min_s), interval.rtt_min_s, 1.0)
         rtt_s = np.maximum(np.nan_to_num(interval.rtt_s), rtt_min_s)

@@ -96,7 +96,7 @@ class SpineTrainer(Trainer[HierarchicalTd3]):
 
     def __init__(self, law: Law, penalty: float = PIT_STOP_PENALTY) -> None:
         self.name = NAMES[law]
-        # Gradient steps once an episode, so that the long intervals, with fewer steps, teach as much.
+        # Gradient steps come once an episode, so that long intervals, with fewer steps, teach as much.
         self.schedule = Schedule(episodes=EPISODES[law], steps=1_000_000, updates=300)
         self._law = law
         self._penalty = penalty

@@ -157,7 +157,7 @@ def _one_seed(
     """Train one seed and leave the agent with the weights of its best episode."""
     out = options.out / f"seed-{seed}"
     revision = _begun_with(out, trainer.settings(), resume=options.resume)
-    # The result must not depend on what ran before in this process, such as another seed's training.
+    # The result must not depend on earlier work of this process, such as another seed's training.
     torch.manual_seed(seed)
     agent = trainer.agent(seed, options.device)
     best = _Best(trainer, agent, schedule, options.validate_every, out)
@@ -185,10 +185,11 @@ def _one_seed(
 
 
 def _begun_with(out: Path, settings: Mapping[str, object], *, resume: bool) -> str:
-    """The revision with which the training in `out` began, written down there if it begins now.
+    """Return the git revision with which the training in `out` began. If the training begins now, write the
+    revision and the settings to `out`.
 
     Raises:
-        ArtifactError: it is to go on, and began with other settings.
+        ArtifactError: the training is to go on, but began with other settings.
     """
     record = out / "begun.json"
     now = {"revision": artifacts.revision(), "settings": json.loads(json.dumps(settings))}
@@ -228,7 +229,7 @@ class _Best(Generic[A]):
             self.score, self.episode = kept["score"], kept["episode"]
 
     def consider(self, row: Row) -> None:
-        """Try the agent after an episode, if it is its turn."""
+        """Judge the agent every `every` episodes and after the last one, and keep the best weights."""
         if (row.episode + 1) % self._every and row.episode != self._last:
             return
         reward = evaluate(self._agent, self._environment, seed=_VALIDATION_SEED)
@@ -293,7 +294,7 @@ class _Progress:
 def _card(
     trainer: Trainer[A], schedule: Schedule, seeds: Sequence[int], outcomes: Mapping[int, TrainedSeed]
 ) -> Card:
-    """The card of the best seed's weights, with rewards and scores of all beside its figures."""
+    """Make the card of the first seed's weights. Its results also have all seeds' rewards and scores."""
     settings = {
         **trainer.settings(),
         "schedule": asdict(schedule),
@@ -317,7 +318,9 @@ def _card(
 
 
 def _module_and_arguments() -> list[str]:
-    """How this process was started, with the names of files and folders in place of paths."""
+    """Return the module and the arguments with which this process was started. Each path is cut to the name
+    of its file or folder.
+    """
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     module = spec.name if spec is not None else __name__
     return [module, *(Path(argument).name for argument in sys.argv[1:])]
@@ -329,6 +332,6 @@ def _print(results: Mapping[str, Mapping[str, object]], *, as_json: bool) -> Non
         return
     for seed, outcome in results.items():
         figures = outcome["figures"]
-        assert isinstance(figures, dict)  # noqa: S101 (an TrainedSeed as a dictionary)
+        assert isinstance(figures, dict)  # noqa: S101 (a TrainedSeed as a dictionary)
         told = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
         print(f"seed {seed}: {told}")

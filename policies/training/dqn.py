@@ -27,8 +27,8 @@ from ltp_switcher.policies.training.replay import Frame, Recorder, Replay
 
 @dataclass(frozen=True)
 class DqnConfig:
-    """Hyperparameters of DQN. The defaults have only the discount from Owl's paper. The caller sets the
-    paper's learning rate, 0.006.
+    """Hyperparameters of DQN. Only the default of the discount is from Owl, Table II. The paper's learning
+    rate, 0.006, is not used.
     """
 
     rate: float = 1e-3
@@ -55,7 +55,7 @@ class Dqn(Agent):
         hidden: layers before the Q values; Owl: 512 and 256.
         config: hyperparameters.
         seed: seed of all random numbers, including PyTorch's generator.
-        device: where to compute.
+        device: PyTorch's device.
     """
 
     def __init__(
@@ -118,7 +118,9 @@ class Dqn(Agent):
         self._recorder.add(Frame(seen.observations, actions, seen.rewards, self._no_state, seen.active))
 
     def learn(self, updates: int) -> dict[str, float]:
-        """Do gradient steps (Owl, Eq. 2 and 3), and return the mean loss."""
+        """Do gradient steps (Owl, Eq. 2 and 3), and return the mean loss. Until the replay holds one batch,
+        nothing happens.
+        """
         if len(self.replay) < self.config.batch:
             return {}
         losses = []

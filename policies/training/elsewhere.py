@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains single seeds on the workers of a Dask cluster: `--cluster ADDRESS`.
+"""Train single seeds on the workers of a Dask cluster: `--cluster ADDRESS`.
 
 A seed's training depends on its trainer and on the options alone. So a worker trains the seed in a folder of
 its own and sends the folder back. Then the command continues as with `--resume`, and finds nothing left to

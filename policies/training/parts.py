@@ -30,13 +30,13 @@ class Agent(ABC):
 
     def __init__(self) -> None:
         self._frames = 0
-        """Number of frames that were recorded so far, which exploration goes by."""
+        """Number of frames recorded so far. The amount of exploration depends on it."""
         self._updates = 0
         """Number of gradient steps so far."""
 
     @abstractmethod
     def _parts(self) -> dict[str, Part]:
-        """Every network and optimiser, by its name in a checkpoint."""
+        """Return every network and optimiser, by its name in a checkpoint."""
 
     def state_dict(self) -> dict[str, dict[str, object]]:
         """Return the state of each part by the part's name, and the counts under `COUNTS`. The recorded

@@ -22,8 +22,8 @@ class Sequences:
     shape (batch, state_size), has the actor's state before it saw frame 0.
 
     The burn-in is the beginning of a sequence that only warms up states. Where `starts`, shape (batch,), is
-    true, its frames are empty: the first frame after it is a flow's first frame, and the actor has no memory
-    there.
+    true, the frames of the burn-in are empty. The first frame after them is a flow's first frame, at which
+    the actor has no memory.
     """
 
     observations: Array
@@ -140,7 +140,7 @@ class Recorder:
             self._replay.add(_sequences(self._kept, whole))
 
     def _add_starts(self, frame: Frame) -> None:
-        """The sequences of flows that have just as many frames as one has after its burn-in."""
+        """Add a sequence for each flow that has just enough frames to fill the part after the burn-in."""
         before = self._age if self._age.size else np.zeros(frame.active.shape, np.int64)
         self._age = np.where(frame.active, before + 1, 0)
         learned = self._frames - self._burn_in
@@ -153,7 +153,7 @@ class Recorder:
 
 
 def _sequences(frames: Sequence[Frame], slots: NDArray[np.intp]) -> Sequences:
-    """These slots' frames as sequences."""
+    """Return the frames of these slots as sequences."""
     return Sequences(
         observations=np.stack([frame.observations[slots] for frame in frames], axis=1),
         actions=np.stack([frame.actions[slots] for frame in frames], axis=1),

@@ -3,13 +3,12 @@
 
 Sources: Lillicrap et al. 2016 (DDPG); Fujimoto et al. 2018 (TD3: clipped double Q, delayed policy updates,
 target policy smoothing); Kapturowski et al. 2019 (R2D2: stored state, burn-in). The equations are LTP 24 to
-26, Jury 10 to 12, Spine 16 to 18. They are read with the sign with which the critic fits r + γ Q'; the
-papers' parentheses have the opposite sign.
+26, Jury 10 to 12, Spine 16 to 18. As printed, the papers' critics fit r - γ Q'. Here they fit r + γ Q'.
 
 LTP and Spine train on the last transition of a sequence. Here every transition after the burn-in counts,
 which uses each forward pass better. On sequences of one transition the method is plain TD3. The actor's state
-at a sequence's start is the stored one. The critics do not act, so they have no stored state: they start from
-zeros, and the burn-in warms both.
+at a sequence's start is the stored one. The critics do not act, so they have no stored state and start from
+zeros. The burn-in warms the states of both.
 
 λ-returns run along the recorded actions, which today's actor may no longer take. Nothing corrects for this
 difference, as in R2D2's n-step returns.
@@ -85,14 +84,14 @@ class Td3(Agent):
     """The TD3 agent. Actions are within ±1.
 
     Args:
-        actor: outputs within ±1, shape (batch, steps, action_size).
+        actor: network whose outputs, within ±1, have the shape (batch, steps, action_size).
         observation_size: size of the task's observations.
         action_size: size of the task's actions.
         trunk: the critics' layers over the history, empty for a feed-forward critic.
         head: the critics' layers after the action has joined.
         config: hyperparameters.
         seed: seed of all random numbers, including PyTorch's generator.
-        device: where to compute.
+        device: PyTorch's device.
     """
 
     def __init__(
@@ -160,7 +159,7 @@ class Td3(Agent):
         return self._actions
 
     def _explored(self, actions: Array) -> Array:
-        """Actions in place of the actor's, to gain experience; `_actions` holds the last ones."""
+        """Return the actions with noise, or random actions during the first `random_frames` frames."""
         config, shape = self.config, actions.shape
         random = self._frames <= config.random_frames
         drawn = (
@@ -193,7 +192,7 @@ class Td3(Agent):
                 if self._updates > self.config.critics_first:
                     losses["actor_loss"].append(self._update_actor(batch))
                     follow(self._target_actor, self.actor, self.config.target_rate)
-                    # The plain mean comes first, so that the untrained actor does not linger in it.
+                    # At first the average is the plain mean. The untrained actor soon counts little in it.
                     done = (self._updates - self.config.critics_first) / self.config.policy_delay
                     follow(self.average, self.actor, max(1.0 - self.config.average, 1.0 / (1.0 + done)))
                 follow(self._target_critics, self.critics, self.config.target_rate)
@@ -217,13 +216,15 @@ class Td3(Agent):
         return float(loss.detach())
 
     def _smoothed(self, proposed: Tensor) -> Tensor:
-        """The target actor's actions with the noise of target policy smoothing."""
+        """Return the target actor's actions with the noise of target policy smoothing."""
         noise = torch.randn_like(proposed) * self.config.smoothing
         noise = noise.clamp(-self.config.smoothing_clip, self.config.smoothing_clip)
         return (proposed + noise).clamp(-1.0, 1.0)
 
     def _returns(self, rewards: Tensor, values: Tensor) -> Tensor:
-        """λ-returns of each step, shape (batch, steps), from the values after each: r + γ Q' with λ 0."""
+        """Return the λ-returns of each step, shape (batch, steps). `values` are the values after each step.
+        With λ = 0 a return is r + γ Q'.
+        """
         config, backed_up = self.config, values[:, -1]
         returns = []
         for step in reversed(range(config.steps)):
@@ -242,18 +243,18 @@ class Td3(Agent):
         return float(loss.detach())
 
     def _actor_value(self, batch: Batch, features: Tensor, critic: Critic) -> Tensor:
-        """The actor's objective, shape (batch, steps + 1), given the critic's features."""
+        """Return the actor's objective, shape (batch, steps + 1), given the critic's features."""
         actions = self._actions_of(self.actor, batch)
         return critic.value(features, actions) - self.config.action_weight * actions.square().sum(dim=2)
 
     def _actions_of(self, actor: SequenceNetwork, batch: Batch) -> Tensor:
-        """Actions at the frames after the burn-in, shape (batch, steps + 1, action_size)."""
+        """Return the actor's actions after the burn-in, shape (batch, steps + 1, action_size)."""
         state = self._burnt_in(actor, batch)
         actions: Tensor = actor(batch.observations[:, self.config.burn_in :], state)[0]
         return actions
 
     def _burnt_in(self, actor: SequenceNetwork, batch: Batch) -> Tensor:
-        """The actor's state after the burn-in, without gradient, shape (batch, state_size)."""
+        """Return the actor's state after the burn-in, without gradient, shape (batch, state_size)."""
         burn_in, state = self.config.burn_in, batch.states
         if burn_in:
             with torch.no_grad():
@@ -261,7 +262,7 @@ class Td3(Agent):
         return state
 
     def _features(self, critic: Critic, batch: Batch) -> Tensor:
-        """The critic's features at the frames after the burn-in, shape (batch, steps + 1, F)."""
+        """Return the critic's features at the frames after the burn-in, shape (batch, steps + 1, F)."""
         burn_in = self.config.burn_in
         observations, previous = batch.observations, batch.actions
         state = observations.new_zeros(len(observations), critic.state_size)
@@ -298,4 +299,4 @@ class Batch:
         self.rewards = torch.from_numpy(sequences.rewards).to(device)
         self.states = torch.from_numpy(sequences.states).to(device)
         self.remembers = torch.from_numpy(~sequences.starts[:, None]).to(device)
-        """Shape (batch, 1): whether the state that the burn-in leaves counts."""
+        """Whether the state after the burn-in counts, shape (batch, 1)."""

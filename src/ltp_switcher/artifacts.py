@@ -107,7 +107,8 @@ def read(
 def _check_sizes(stream: BinaryIO) -> None:
     """Raise `ArtifactError` if the archive's arrays would take more memory than its file has bytes.
 
-    `write` never compresses, so a compressed file is not ours. Zeros of 1.5 GB would fit into 6.5 MB.
+    `write` never compresses, so a compressed file is not ours. A compressed file of 6.5 MB
+    could hold 1.5 GB of zeros.
     """
     size = stream.seek(0, io.SEEK_END)
     with zipfile.ZipFile(stream) as archive:

@@ -13,7 +13,7 @@ from ltp_switcher.errors import LtpSwitcherError
 
 Main = Callable[[Sequence[str] | None], int]
 Program = Callable[..., int]
-"""A program's main function. Without arguments it takes those of the command line."""
+"""A program's main function. If it gets no arguments, it reads the command line."""
 _INTERRUPTED: Final = 130
 
 

@@ -22,8 +22,10 @@ _NORMAL: Final = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over repeats, and half of the width of its 95 % interval (Student's t). The half-width is NaN
-    for a single repeat.
+    """A mean over repeats, and half of the width of its 95 % interval. The half-width is NaN for a single
+    repeat.
+
+    The interval comes from Student's t, or from the normal distribution if there are more than 11 repeats.
     """
 
     mean: float

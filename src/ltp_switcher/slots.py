@@ -55,7 +55,7 @@ def column(
         In an instance, the array of the column, shape (capacity, *shape). When slots are added, a new array
         replaces it.
     """
-    # As with `dataclasses.field`, the type is the instance's.
+    # As with `dataclasses.field`, the declared type is the type that the attribute has in an instance.
     return cast("NDArray[Scalar]", _Column(np.dtype(dtype), shape, initial))
 
 

@@ -11,7 +11,9 @@ from ltp_switcher.errors import ConfigError
 from ltp_switcher.nesting import children
 
 DEPTH_MAX: Final = 32
-"""Deepest allowed nesting. All later users of the values can handle far more."""
+"""Largest number of levels, from the document to its innermost values. All later users of the values can
+handle far more.
+"""
 _WHOLE: Final = range(-(2**63), 2**63)
 """The range of whole numbers that every reader must accept according to TOML 1.0."""
 

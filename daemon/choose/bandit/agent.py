@@ -35,8 +35,9 @@ from ltp_switcher.slots import SlotArrays, column
 
 STATE_VERSION: Final = 1
 INPUT_SIZE: Final = N_FEATURES + ARMS_MAX
-# Largest number of a flow's decisions that can be under way at once. A decision that lasts an RTT needs three
-# places. A decision that lasts a step needs a place for every step of a long RTT.
+# Lengths of the ring of decisions. The ring has one place more than a flow has decisions with data under way.
+# Decisions that last an RTT need three such places. Decisions that last a step need one for every step of a
+# long RTT.
 _DEPTH_LONG: Final = 4
 _DEPTH_SHORT: Final = 64
 _PINNED: Final = int(FlowFlags.PINNED)
@@ -47,7 +48,8 @@ class StepResult:
     """The result of a step, for each of its n flows; each array has the shape (n,).
 
     `arms` has the id of the arm to run. `reward` is Mutant Eq. 1 over the step, normalised to 0..1.
-    `exploring` is true where another arm has the best expected reward.
+    `exploring` is true where the arm was not chosen for its expected reward, but for example to learn about
+    it.
     """
 
     arms: ArmIds
@@ -56,7 +58,10 @@ class StepResult:
 
 
 def encoder_inputs(features: Float32s, arms: Indices) -> Float32s:
-    """Append the one-hot active arm to the features, shape (n, 55). Returns the shape (n, 55 + ARMS_MAX)."""
+    """Append the one-hot active arm to the features, shape (n, 55). Returns the shape (n, 55 + ARMS_MAX).
+
+    `arms` has the ids of the active arms, shape (n,). No arm is marked where an id is outside 1 to ARMS_MAX.
+    """
     n = len(features)
     inputs = np.zeros((n, INPUT_SIZE), np.float32)
     inputs[:, :N_FEATURES] = features
@@ -205,7 +210,7 @@ class MutantAgent(Chooser, SlotArrays):
                 None, Algorithm 1 of Mutant alone decides.
 
         Returns:
-            The chosen arms and what came of them, in the order of `slots`.
+            The chosen arms and the rewards of the past step, in the order of `slots`.
         """
         config = self.config
         n = len(slots)
@@ -249,7 +254,9 @@ class MutantAgent(Chooser, SlotArrays):
         )
 
     def reason(self, slots: Slots) -> Reasons:
-        """The reason for each flow's arm: it promised the most, or it was tried to learn about it."""
+        """The reason for each flow's arm: it promised the most, it was tried to learn about it, or the flow
+        was new.
+        """
         expected = self._expected[slots]
         code = np.where(np.isnan(expected), 2, self._exploring[slots].astype(np.intp))
         return Reasons(code, expected)
@@ -263,7 +270,7 @@ class MutantAgent(Chooser, SlotArrays):
 
     def estimates(self, slot: int) -> Sequence[Estimate]:
         """Mean reward and LinUCB bounds for every arm of a flow's pool, in the context of the flow's last
-        decision.
+        decision; empty before the first decision.
         """
         slots = np.array([slot])
         if not self._decisions.made[slot]:

@@ -61,6 +61,7 @@ class Decisions(SlotArrays):
     made = column(np.int64)
     """Number of decisions since the flow's beginning."""
     _learnt = column(np.int64)
+    """Number of decisions that the agent has learned from or that were dropped. These are the oldest ones."""
     _z = column(np.float64, "depth", "dim")
     _arm = column(np.intp, "depth")
     _lesson = column(np.bool_, "depth")
@@ -89,8 +90,11 @@ class Decisions(SlotArrays):
     def make(
         self, slots: Slots, arms: Indices, z: Floats, time_ns: Ints, lesson: Bools | None = None
     ) -> None:
-        """Record one new decision for each slot. The agent learns nothing from decisions where `lesson` is
-        false.
+        """Record one new decision for each slot. `z` has the contexts, shape (n, dim), and all other arrays
+        have the shape (n,).
+
+        The agent learns nothing from decisions where `lesson` is false. If `lesson` is None, it learns from
+        all of them.
         """
         made = self.made[slots]
         at = made % self.depth
@@ -125,8 +129,11 @@ class Decisions(SlotArrays):
         self._counts[slots] += ours.transpose(0, 2, 1).astype(np.float64) @ credit_counts(records)
 
     def ripe(self, slots: Slots, time_ns: Ints, srtt_us: Floats) -> Earned:
-        """Remove and return the oldest decision of each flow, if all data sent under it has been
-        acknowledged.
+        """Remove the oldest decision of each flow, if a later one has replaced it, and all data sent under it
+        has been acknowledged.
+
+        With the credit "acked", no decision waits for its data. Returns the removed decisions that have
+        samples, and from which the agent may learn.
         """
         learnt = self._learnt[slots]
         replaced = learnt < self.made[slots] - 1

@@ -7,7 +7,8 @@ ACK).
 
 A window is a ring of blocks of steps: 10 blocks of 1 step, 20 of 10, 20 of 50. The window includes the block
 in progress. It has its full size at the last step of each block, and before that it is shorter by up to one
-block (191 to 200 steps, 951 to 1000). A flow's state is 750 numbers, and a step is a few array operations.
+block (191 to 200 steps, 951 to 1000). A flow's state is about 800 numbers, and a step is a few array
+operations.
 
 The encoder needs inputs of order 1 on every path from 0.1 Mbit/s to 10 Gbit/s. So `FEATURES` divides each
 feature by a reference from its own flow: the minimum RTT, the highest throughput in the long window, or their

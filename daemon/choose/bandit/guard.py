@@ -76,8 +76,8 @@ class Guard(SlotArrays):
         """Time that a prefix's flows may still spend on trials, by the prefix's row."""
 
     def moved(self, slots: Slots, baseline: Indices, free: Bools) -> Bools:
-        """True where the baseline's arm has changed since the last decision, or the freedom to run another
-        arm, shape (n,).
+        """True where the baseline's arm, or the freedom to run another arm, has changed since the last
+        decision, shape (n,).
         """
         moved: Bools = (self._baseline[slots] != baseline) | (self._free[slots] != free)
         return moved
@@ -133,7 +133,7 @@ class Guard(SlotArrays):
         return self._departed[slots]
 
     def _save(self, slots: Slots, prefixes: Slots, time_ns: Ints, hold_ns: Floats) -> None:
-        """Count the time since the last decisions, where the choice was free."""
+        """Let prefixes save a share of the time since the last decisions, where the choice was free."""
         missing = int(prefixes.max(initial=-1)) + 1 - len(self._saved_ns)
         if missing > 0:
             self._saved_ns = np.concatenate([self._saved_ns, np.zeros(max(missing, len(self._saved_ns)))])
@@ -145,7 +145,9 @@ class Guard(SlotArrays):
         self._saved_ns[rows] = np.minimum(self._saved_ns[rows], most_ns[rows])
 
     def _paid(self, prefixes: Slots, wanted: Bools, hold_ns: Floats) -> Bools:
-        """True where the prefix has saved enough for the trial that is wanted, shape (n,); one trial each."""
+        """Pay for the trials that are wanted, at most one for each prefix, if the prefix has saved enough.
+        Returns true where a trial was paid, shape (n,).
+        """
         affordable = np.flatnonzero(wanted & (self._saved_ns[prefixes] >= TRIAL * hold_ns))
         rows, first = np.unique(prefixes[affordable], return_index=True)
         at = affordable[first]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy `mutant`: LinUCB over the rule, the default policy. The policy can learn to be better than the
-rule, and never has to be worse.
+rule. Its trials of other arms, a small share of the time, are the price for this.
 
 The rule's arm runs until the rewards of flows to the same destination prefix prove that another arm is
 better. Now and then another arm also runs as a trial, so that its reward becomes known (`bandit.guard`).
@@ -55,7 +55,7 @@ class GuardedChooser(Chooser):
         return self._rule.starved(slots)
 
     def begins_anew(self, slots: Slots) -> Bools:
-        """True where the rule has wanted the learned arm, LTP, to forget the flow since the last call, shape
+        """True where, since the last call, the rule has asked the learned arm, LTP, to forget the flow, shape
         (n,).
         """
         return self._rule.begins_anew(slots)

@@ -38,7 +38,7 @@ class Sums:
         return Sums(self.A * share[:, None, None], self.b * share[:, None], self.counts * share)
 
     def __add__(self, other: Sums) -> Sums:
-        """Return the sum of two estimates."""
+        """Return the sums over the updates of both."""
         return Sums(self.A + other.A, self.b + other.b, self.counts + other.counts)
 
 
@@ -162,7 +162,9 @@ class Knowledge(SlotArrays):
         return row
 
     def _fade(self, rows: Slots) -> None:
-        """Halve sums that have grown far past their weight, so that they stay finite and follow the path."""
+        """Halve the sums of an arm with more than eight times the updates for which it may count. So the sums
+        stay finite, and follow the path.
+        """
         cap = np.where(rows == _EVERYONE, *self._caps)
         heavy_row, heavy_column = np.nonzero(self._counts[rows] > 8.0 * np.maximum(cap, 1.0)[:, None])
         if heavy_row.size:

@@ -105,7 +105,7 @@ class KeepChooser(Chooser, SlotArrays):
         self.reset(slots)
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        """The arms on which the flows began."""
+        """Return the arms on which the flows began. A pinned flow keeps the arm to which it is pinned."""
         arms = self._arm[slots]
         if not arms.all():
             self._arm[slots] = arms = np.where(arms == 0, records["want_arm"], arms)

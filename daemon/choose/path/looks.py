@@ -7,7 +7,7 @@ Three numbers distinguish paths: the lowest RTT, the ratio of the highest smooth
 the swing of the rate from look to look. The swing is large on cellular links under every arm, and near 0 on
 wired ones. A rate that steps once, or that climbs, does not swing. A rate that only follows the arm's window
 does not swing either. In that case the RTT rises with the rate; if the path is the cause, the RTT falls.
-Looks count once the rate has stopped growing after the start.
+Looks count for the swing once the rate has stopped growing after the start.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ GAINS_LEAST: Final = 6
 GRAIN_PKTS: Final = 2.0
 """Number of packets by which two looks at a steady path may differ, because a look counts whole ACKs."""
 SILENCE: Final = 0.25
-"""Share of a look's time. If a flow was silent for a larger share, the kernel has not timed all ACKs. The
-steps' time counts then instead.
+"""Share of a look's time. The correction that makes the time run from ACK to ACK has to be smaller than this
+share. A larger one shows that the kernel has not timed all ACKs, and is not applied.
 """
 ANEW: Final = 16
 """Number of looks in which an arm fills the path after it began anew. The rate grows in these looks, so they
@@ -138,21 +138,25 @@ class Looks(SlotArrays):
     share = column(np.float64, initial=np.nan)
     """Reward of the last look, as a share of the reward at the path's highest throughput and lowest RTT."""
     earned = column(np.float64, initial=np.nan)
-    """Log of the last look's reward, in bytes/s and µs; NaN if the look says nothing about the arm."""
+    """Log of the last look's reward, in bytes/s and µs. It is NaN if the look says nothing about the arm, and
+    -inf if nothing arrived, or if losses took all of the reward.
+    """
     whole = column(np.float64, initial=np.nan)
     """Log of the reward that the last look would have had without its losses, in bytes/s and µs."""
     grown = column(np.bool_)
     """Whether the rate has stopped growing, since the player began or since `forget`."""
     bdp_pkts = column(np.float64)
-    """Largest bandwidth-delay product in packets, since the player began or since `forget`."""
+    """Largest bandwidth-delay product in packets, since the player began or since `_forget_losses`."""
     _quiet_lost = column(np.float64)
-    """Packets that were lost while no queue stood, since the start or since `forget`."""
+    """Packets that were lost while no queue stood, since the start or since `_forget_losses`."""
     _first_delivered = column(np.float64)
-    """Packets delivered before the start, or before `forget`."""
+    """Packets delivered before the start, or before `_forget_losses`."""
     _end_ns = column(np.int64)
     """End of the look under way."""
     _sums = column(np.float64, 4)
-    """RTT samples of the look, µs summed and counted, its `SILENT_NS`, and packets lost without a queue."""
+    """Sums over the look under way: RTT samples in µs, their number, `SILENT_NS`, and packets lost without a
+    queue.
+    """
     _most_us = column(np.float64)
     """Highest smoothed RTT of the look under way."""
     _marks = column(np.float64, 3)
@@ -180,13 +184,15 @@ class Looks(SlotArrays):
     _mixed = column(np.bool_)
     """Whether other flows make up the player than at the look's start."""
     _unsteady = column(np.bool_)
-    """Whether the rate has grown in every look, since the start or since `forget`."""
+    """Whether the rate has grown in every look since flows last joined or left the player (`mix`)."""
     _growing = column(np.int64)
-    """Looks left of an arm's new beginning."""
+    """Number of looks that are still to come in an arm's new beginning; 0 if there is none."""
     _count = column(np.int64)
     """Looks so far."""
     _gains = column(np.float64, GAINS, initial=np.nan)
-    """Changes of the logarithm of the rate from look to look beyond the grain, the newest first."""
+    """Changes of the logarithm of the rate from look to look beyond the grain, the newest first; NaN for
+    looks that do not count.
+    """
     _delays = column(np.float64, GAINS)
     """Changes of the mean RTT's logarithm in the looks of `_gains`; 0 if not known."""
 
@@ -229,7 +235,10 @@ class Looks(SlotArrays):
         return over
 
     def measure(self, slots: Slots, seen: Floats) -> Look:
-        """End the looks of these flows, and return their findings."""
+        """End the looks of n players, and return their findings.
+
+        `seen` has the fields from `read`, shape (fields, n).
+        """
         now = seen[[TIME_NS, DELIVERED, LOST]].T
         look_ns, delivered_pkts, lost_pkts = (now - self._marks[slots]).T
         sum_us, samples, silent_ns, quiet_lost_pkts = self._sums[slots].T
@@ -293,7 +302,7 @@ class Looks(SlotArrays):
         )  # fmt: skip
 
     def begin(self, slots: Slots, seen: Floats) -> None:
-        """Begin the next looks of these flows."""
+        """Begin the next looks of n players. `seen` has the fields from `read`, shape (fields, n)."""
         self._end_ns[slots] = (seen[TIME_NS] + np.maximum(LOOK_NS, LOOK_RTTS * seen[SRTT] * 1e3)).astype(
             np.int64
         )
@@ -328,15 +337,17 @@ class Looks(SlotArrays):
         )
 
     def overfilled(self, slots: Slots) -> Floats:
-        """Share of the packets lost since the flow began, shape (n,); 0 where a full buffer did not cause the
-        losses.
+        """Return the share of the packets that were lost since the flow began, shape (n,).
+
+        A share of `OVERFLOW` or less does not show a full buffer, and counts as 0.
         """
         lost = loss_rate(self._marks[slots, 2], self._marks[slots, 1])
         return np.where(lost > OVERFLOW, lost, 0.0)
 
     def backlog_pkts(self, slots: Slots) -> Floats:
-        """Number of the flow's packets that stayed in a queue throughout the look, shape (n,); NaN if not
-        known.
+        """Number of the flow's packets that stayed in a queue throughout the look, shape (n,).
+
+        The number is infinite or NaN if the look has no RTT sample, or if the path's lowest RTT is not known.
         """
         with np.errstate(invalid="ignore"):
             standing_us = self.least_us[slots] - self.floor_us[slots]
@@ -349,7 +360,8 @@ class Looks(SlotArrays):
 
         A flow that began behind a queue has seen no RTT without the queue. If the flow's lowest RTT exceeds
         the path's by the factor `step`, the flow's losses in the queue look like losses without a queue.
-        These losses are not counted as losses without a queue.
+        These losses are not counted as losses without a queue. The bandwidth-delay product is lowered to the
+        product of the rate and the path's lowest RTT.
         """
         floor_us, own_us = self.floor_us[slots], seen[KERNEL_FLOOR]
         seen[LOST_WITHOUT_QUEUE, own_us > step * floor_us] = 0.0
@@ -393,7 +405,7 @@ class Looks(SlotArrays):
         self._growing[slots] = ANEW
 
     def _forget_losses(self, slots: Slots) -> None:
-        """Losses without a queue, and the product, count from here on."""
+        """Count losses without a queue, and the largest bandwidth-delay product, from here on."""
         self.bdp_pkts[slots] = 0.0
         self._quiet_lost[slots] = 0.0
         self._first_delivered[slots] = self._marks[slots, 1]

@@ -17,14 +17,14 @@ from ltp_switcher.arrays import Bools, Floats, Indices, Slots
 from ltp_switcher.slots import SlotArrays, column
 
 FILLED_S: Final = 1.0
-"""A flow attracts newcomers once it has filled its window for this time, in seconds. It goes on to attract
-newcomers for as long after it last filled its window.
+"""Time in seconds. A newcomer joins a player at once if one of the player's flows has filled its window for
+this time without a break, and did so no longer ago than this time.
 """
 
 
 class _Players(SlotArrays):
     filled_ns = column(np.int64)
-    """Time at which one of the player's flows last filled its window, CLOCK_MONOTONIC."""
+    """Last time at which one of the player's flows had filled its window for `FILLED_S`, CLOCK_MONOTONIC."""
 
 
 class Newcomers(SlotArrays):
@@ -32,7 +32,8 @@ class Newcomers(SlotArrays):
     young flow does not join its siblings yet.
 
     Args:
-        start_s: longest time for which a flow is young.
+        start_s: time in seconds for which a flow is young. A flow that joins its siblings at once is not
+            young at all.
     """
 
     _old_ns = column(np.int64)

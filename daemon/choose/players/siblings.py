@@ -43,7 +43,7 @@ SAMPLES_LEAST: Final = 3
 """Least number of RTT samples in a look (0.25 s or more) with which a flow's mean RTT counts."""
 MISFITS: Final = 4
 """A flow leaves its player, the flows that share a bottleneck, when this count is reached. Each look (0.25 s
-or more) with another RTT than the player's adds one, and each look with the same RTT takes one off.
+or more) with another RTT than the player's adds one, and each other look takes one off.
 """
 MOVES_MAX: Final = 2
 """Number of moves to other players after which a flow moves no more. A player is the flows that share a
@@ -66,7 +66,9 @@ class Folded(NamedTuple):
     idle: Bools
     """True where no flow of the player had enough to send, shape (g,)."""
     draining: Bools
-    """True where the arm of the player's oldest flow empties the queue, shape (g,)."""
+    """True where the player's arm empties the queue, shape (g,). The oldest flow tells, or another one if the
+    oldest has no record in the step.
+    """
 
 
 class _Players(SlotArrays):
@@ -110,7 +112,7 @@ class Siblings(SlotArrays):
         self._prefix: dict[int, str] = {}
         self._mixed: set[int] = set()
         self.several = 0
-        """Players with more than one flow."""
+        """Number of players with more than one flow."""
 
     def prefix(self, player: int) -> str:
         """The destination prefix of an open player."""
@@ -196,7 +198,8 @@ class Siblings(SlotArrays):
         return Folded(players, folded, np.bincount(at, ~idle) == 0, draining[first])
 
     def look(self, slots: Slots, ended: Indices, now_ns: Floats) -> Slots:
-        """End the looks of some players. A flow whose RTT differs from its player's moves to another player.
+        """End the looks of some players. A flow moves to another player if its RTT has differed from its
+        player's in several looks.
 
         Args:
             slots: slots of the step's flows, shape (n,).
@@ -219,7 +222,7 @@ class Siblings(SlotArrays):
         self._mark[mine] = self._totals[mine, 0]
         count, sum_us = self._rtts[mine].T
         self._rtts[mine] = 0.0
-        # A flow that began within the look has a smaller part of the look.
+        # A flow that began within the look has only a part of it, and would count with too few packets.
         whole = np.isfinite(got)
         counts, sums, squares = (
             np.bincount(of[whole], weights, known.capacity) for weights in (None, got[whole], got[whole] ** 2)
@@ -238,7 +241,9 @@ class Siblings(SlotArrays):
         return np.array([player for player in founded if player is not None], np.int64)
 
     def _move(self, slot: int) -> int | None:
-        """Move a flow to another player of its prefix, or let it be a new one, which is returned."""
+        """Move a flow to another player of its prefix that fits, and return None. If no player fits, make a
+        new one for the flow, and return the new player.
+        """
         left = int(self.player[slot])
         prefix = self._prefix[left]
         self._leave(slot)
@@ -292,7 +297,9 @@ def _factor(one_us: float, other_us: float) -> float:
 
 
 def _differ(one_us: Floats, other_us: Floats, rate_pps: Floats) -> Bools:
-    """Whether RTTs tell of two bottlenecks, where one sends at this rate; False if one is not known."""
+    """True where two flows' mean RTTs are too far apart for one bottleneck, shape (n,); False where an RTT or
+    the rate is not known. The bottleneck would send `rate_pps` packets per second.
+    """
     apart_us = np.abs(one_us - other_us)
     found: Bools = (apart_us > (APART - 1.0) * np.minimum(one_us, other_us)) & (
         apart_us * 1e-6 * rate_pps > APART_PKTS

@@ -5,7 +5,7 @@
 - The queue is the player's own. After a fall of the rate the steady arm, LTP, may keep the queue full,
   because it compares its throughput with the largest one of the past. A player is the flows that share a
   bottleneck.
-- The link has become slower, and the player's packets of before fill its queue.
+- The link has become slower, and the player's earlier packets fill its queue.
 - Another flow, a rival, fills the queue. Beside it an arm that keeps the queue short starves.
 
 The experiment takes the player's packets out of the queue, and looks at the RTT and at the rate that comes
@@ -13,10 +13,10 @@ back. There are two ways to do so:
 
 1. The steady arm begins anew, with a window that empties the queue within a few round trips. If the RTT
    falls to the path's lowest, the queue was the player's own, and the link is slower if the rate had fallen
-   by much. Beside a rival this costs the player some of its share. On a longer path it shows less than BBR
-   does. So it needs a sign that the queue is the player's: a rate that has fallen by much, or several flows,
-   with which BBR would fill the queue, too. If the RTT is high and constant, it also needs losses, because a
-   full queue loses packets and a longer path does not.
+   by much. Beside a rival this way costs the player some of its share. On a longer path it shows less than
+   BBR's run. So there has to be a sign that the queue is the player's: a rate that has fallen by much, or
+   several flows, with which BBR would fill the queue, too. If the RTT is high and constant, there also have
+   to be losses, because a full queue loses packets and a longer path does not.
 2. The probing arm, BBR, runs: for long if the RTT is high and constant, as on a longer path, and else for a
    short time. It empties its queue now and then. If it sees the path's lowest RTT, the queue was the player's
    own. If the RTT stays high, the path is longer. If the rate rises by much, a rival had taken the rest.
@@ -72,7 +72,7 @@ class Outcome(IntEnum):
     OPEN = 0
     """The RTT stays high without being constant, though the steady arm's queue is empty: BBR has to run."""
     LONGER_PATH = 1
-    """The RTT stays high and constant without the player's packets, and no rate comes from a rival."""
+    """The RTT stays high without the player's packets, and no rise of the rate tells of a rival."""
     OWN_QUEUE = 2
     """The RTT fell to the path's lowest one, and the rate had been full: the player had kept a queue."""
     SLOWER_LINK = 3
@@ -80,7 +80,7 @@ class Outcome(IntEnum):
     link is slower.
     """
     RIVAL = 4
-    """The RTT stayed high, and the rate rose by much under BBR: another flow fills the queue."""
+    """The rate rose by much under BBR: another flow had kept it low, and fills the queue."""
 
 
 Outcomes = npt.NDArray[np.intp]
@@ -103,8 +103,8 @@ measurements of the path may call for another arm.
 
 
 class Drain(SlotArrays):
-    """The experiments under way, and the looks that call for them, by player, the flows that share a
-    bottleneck. A look lasts 0.25 s or more.
+    """The experiments under way, and the looks that call for them. A slot is the number of a player, the
+    flows that share a bottleneck. A look lasts 0.25 s or more.
 
     Args:
         settings: the rule's thresholds.
@@ -142,10 +142,11 @@ class Drain(SlotArrays):
         self._settings = settings
 
     def look(self, slots: Slots, looks: Looks, own_us: Floats, seen: Floats) -> tuple[Bools, Bools, Floats]:
-        """Take in looks, and return three arrays of shape (n,): whether the RTT of the path has fallen,
-        whether it has been high and constant for long, and the time for which it has been high.
+        """Take in looks, and return three arrays of shape (n,).
 
-        The time is in seconds, and NaN where the RTT is not high.
+        The first is true where the RTT of the path has fallen. The second is true where the RTT has been high
+        and constant for long. The third is the time for which the RTT has been high, in seconds. It is NaN
+        where the RTT is not high, or has only now become high.
 
         Args:
             slots: the players, shape (n,).
@@ -194,7 +195,7 @@ class Drain(SlotArrays):
     def empty(
         self, slots: Slots, looks: Looks, constant: Bools, floor_us: Floats, least_us: Floats, now_ns: Floats
     ) -> None:
-        """The steady arm begins anew with a small window. All arrays have the shape (n,).
+        """Let the steady arm begin anew with a small window. All arrays have the shape (n,).
 
         Args:
             slots: players.
@@ -214,7 +215,7 @@ class Drain(SlotArrays):
         self._begin(slots, looks, constant)
 
     def ask(self, slots: Slots, looks: Looks) -> None:
-        """BBR begins its run: keep the rate of before, to compare later rates with it."""
+        """Begin BBR's run. The rate before it is kept, so that later rates can be compared with it."""
         self._before[slots] = _mean(self._rates[slots])
         self._begin(slots, looks, np.zeros(slots.shape, np.bool_))
 

@@ -45,9 +45,10 @@ class Prefixes:
         return value if self._counts(learned_ns, now_ns) else None
 
     def state(self, now_ns: int, ahead_ns: int) -> np.ndarray:
-        """Return the memory as an array for the saved state, shape (n,): the prefixes whose numbers are still
-        valid, those learned first at its beginning. Its columns are `prefix`, `value` (the number) and
-        `learned_ns`.
+        """Return the memory as an array for the saved state, shape (n,).
+
+        The array has the prefixes whose numbers are still valid, in the order in which they were learned. Its
+        columns are `prefix`, `value` (the number) and `learned_ns`.
 
         Args:
             now_ns: CLOCK_MONOTONIC.

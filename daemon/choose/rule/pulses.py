@@ -53,7 +53,7 @@ class Pulses(SlotArrays):
         gained = (records["flags"] & GAINED) != 0
         self._wait_rtts[slots[gained | ~may]] = WAIT_RTTS[0]
         since_ns = self._since_ns[slots]
-        # The present RTT counts as a round trip, because the queue of the earlier arm may have gone.
+        # The wait is counted in present RTTs, because the queue of the earlier arm may have gone.
         wait_ns = self._wait_rtts[slots] * records["srtt_us"].astype(np.int64) * 1000
         due = may & (since_ns > 0) & (now_ns - since_ns >= wait_ns)
         begins = gained | due | (since_ns == 0)

@@ -18,7 +18,7 @@ ROLES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS)
 """The arms of the three roles, in the order probing, steady, careful: BBR, LTP, Vegas."""
 _SUBSTITUTES: Final = (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)
 """Substitutes for a role's own arm, if the pool lacks it. The first of these that the pool has takes the
-role.
+role. If the pool has none of them, its first arm takes the role.
 """
 
 

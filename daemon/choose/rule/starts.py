@@ -6,9 +6,10 @@ than two products cannot hold so many packets, and loses up to a third of them. 
 But most flows of a server end within two seconds, and lose most of their reward.
 
 The first flow to a prefix shows such a buffer, and the next flows to this prefix begin otherwise. The kernel
-begins them on `kernel.default_arm`, Cubic, whichever arm earlier flows have chosen. Each keeps the arm on
-which it began for the time in which BBR would run. A flow that began on BBR changes to `kernel.default_arm`
-at the first step. Cubic's start ends at the first sign of a queue (HyStart, Ha and Rhee, 2011).
+begins them on `kernel.default_arm`, Cubic, whichever arm earlier flows have chosen. Such a flow keeps the arm
+on which it began for the time in which BBR would run. A flow that began on BBR changes to
+`kernel.default_arm` at the first step. Cubic's start ends at the first sign of a queue (HyStart, Ha and Rhee,
+2011).
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Starts(SlotArrays):
     _marks = column(np.float64, 2, initial=np.nan)
     """Packets delivered and lost by the first record of the start; NaN before this record."""
     _counts = column(np.float64, 3)
-    """Packets delivered, packets lost, and packets lost while no queue stood, all since `_marks`."""
+    """Packets delivered and packets lost since `_marks`, and packets lost while no queue stood. The third
+    count includes the step of the first record.
+    """
 
     def __init__(self, *, zeta: float, kappa: float) -> None:
         super().__init__()

@@ -63,7 +63,9 @@ the role (probing, steady, careful).
 _JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
 """The states to which the measurements of a path lead."""
 _WATCHED: Final = frozenset((State.PROBES, State.COMPARES))
-"""The states that follow a settled arm when its path has changed, or when the arm starves."""
+"""The states that follow a settled arm when its path has changed, or when its reward calls for a comparison
+with the probing arm.
+"""
 NEXT: Final[Mapping[State, frozenset[State]]] = {
     State.PROBES: _JUDGED,
     State.COMPARES: _JUDGED,

@@ -11,11 +11,11 @@ An arm that has never come near the level of another arm starves. The rule bars 
 the end of a probe the steady arm runs in its place, if the steady arm has not run on the path yet. An arm
 that has fallen from its own level may starve, too, or its link may have become slower. In this case all
 levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
-has not become slower, and the levels stay. A bar has to be paid for, too. It ends where the link has become
-slower, and the running arm earns less than twice as much as the barred arm had. The probing arm also runs if
-no other arm has a level yet, because then there is nothing to compare with. And it runs if an arm has lost
-more than half of its reward by losses, because another arm may lose less. Such a probe costs reward. So the
-time between probes doubles until a probe finds more reward than the arm before it had.
+has not become slower, and the levels stay. A bar ends early where the link has become slower, and the running
+arm earns less than twice as much as the barred arm did. The probing arm also runs if no other arm has a level
+yet, because then there is nothing to compare with. And it runs if an arm has lost more than half of its
+reward by losses, because another arm may lose less. Such a probe costs reward. So the time between probes
+doubles until a probe finds more reward than the arm before it had.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
 inspection schemes", Biometrika 41, 1954). A sum of `ALARM` raises an alarm. So a steady path raises one false
@@ -39,7 +39,9 @@ HALF: Final = float(np.log(2.0))
 FAR: Final = float(np.log(4.0))
 """An arm whose log reward is lower by more than this is barred for the longest time at once."""
 SURE: Final = 3.0
-"""The difference has to exceed its standard error by this factor, too."""
+"""A difference of log rewards counts in `bar` and in `lacks` only if it also exceeds this multiple of its
+standard error.
+"""
 ALARM: Final = float(np.log(2400.0))
 """The sum that raises an alarm: one false alarm in 2,400 looks, or ten minutes."""
 LOOKS_LEAST: Final = 3
@@ -105,7 +107,7 @@ class Surprise(SlotArrays):
     _noise2 = column(np.float64, initial=NOISE[0] ** 2)
     """Variance of the log reward from look to look."""
     _calm2 = column(np.float64, initial=NOISE[0] ** 2)
-    """The variance at the time when nothing spoke against the arm."""
+    """The variance at the last time when both sums were 0, so that nothing spoke against the arm."""
     _last = column(np.float64, initial=np.nan)
     """Log reward of the last look under the same arm."""
     _sums = column(np.float64, 2)
@@ -121,7 +123,9 @@ class Surprise(SlotArrays):
     _owed = column(np.bool_)
     """Whether the arm has fallen while no probe was due."""
     _gap = column(np.float64)
-    """Distance of the log reward from the level that it did not reach, at the last alarm."""
+    """Distance of the last look's log reward from the highest level of its arm. After `bar` it is the
+    distance of the barred role's level from the highest level of any role.
+    """
     _probe_ns = column(np.float64)
     """Earliest time of the next probe, CLOCK_MONOTONIC."""
 
@@ -206,7 +210,7 @@ class Surprise(SlotArrays):
         far = self._gap[slots] > np.maximum(FAR, SURE * self._error(slots, role))
         self._wait_s[slots, role] = np.where(far, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
-        # The last probe has paid.
+        # The last probe was worth its cost, so the next one need not wait for longer.
         self._wait_s[slots, PROBING] = WAIT_S[0]
         self._probe_ns[slots] = np.minimum(self._probe_ns[slots], now_ns + WAIT_S[0] * 1e9)
 
@@ -214,7 +218,7 @@ class Surprise(SlotArrays):
         """True where a role has shown less than half of another role's reward, shape (n,). The lack has to
         exceed the noise of the path, too.
 
-        If a role was barred after its last look, the result is false, so that the role gets another chance.
+        If a role has not run since its last bar ended, the result is false, so that it gets another chance.
         """
         news = (self._count[slots, role] > 0) & (self._seen_ns[slots, role] >= self._barred_ns[slots, role])
         gap = self._most(slots) - self._level[slots, role]
@@ -229,12 +233,15 @@ class Surprise(SlotArrays):
         return found
 
     def more(self, slots: Slots) -> Floats:
-        """The ratio of the best role's reward to the reward of the role that was barred last, shape (n,)."""
+        """The ratio of the best role's reward to the reward of the role that was barred last, shape (n,).
+
+        This holds from `bar` to the next look of the player.
+        """
         more: Floats = np.exp(self._gap[slots])
         return more
 
     def left(self, slots: Slots) -> Floats:
-        """The share of the reward that remains after a fall, in percent, shape (n,)."""
+        """The reward of the last look in percent of its arm's highest level, shape (n,)."""
         left: Floats = 100.0 * np.exp(-self._gap[slots])
         return left
 
@@ -283,7 +290,9 @@ class Surprise(SlotArrays):
         return most
 
     def _best_other(self, at: Slots, role: Ints, floor_us: Floats, now_ns: Floats) -> Floats:
-        """The best other role's reward, less its standard error, shape (n,); -inf where none has one."""
+        """The level of the best other role, less its standard error, shape (n,); -inf where no other role has
+        a level that compares.
+        """
         count = self._count[at]
         age_s = (now_ns[:, np.newaxis] - self._seen_ns[at]) * 1e-9
         error2 = self._noise2[at, np.newaxis] * (1.0 / np.clip(count, 1, MEMORY) + age_s / DRIFT_S)
@@ -296,7 +305,9 @@ class Surprise(SlotArrays):
     def _take(
         self, at: Slots, role: Ints, earned: Floats, dead: Bools, floor_us: Floats, now_ns: Floats
     ) -> None:
-        """Count these looks for levels and noise, each of shape (n,). Dead ones are no noise."""
+        """Count these looks for levels and noise; all arrays have the shape (n,). Dead looks, those without
+        any reward, do not count as noise.
+        """
         # The level begins with the first look that has any reward: dead looks before it say less.
         begins = ~dead & ~self._lived[at, role]
         self._lived[at, role] |= ~dead
@@ -319,7 +330,9 @@ class Surprise(SlotArrays):
         self._last[at] = np.where(dead, np.nan, earned)
 
     def _other_path(self, at: Slots, role: Ints) -> None:
-        """The running arm fell below its own level: no level of before compares with what comes."""
+        """Forget all levels, because the running arm has fallen below its own. Its level begins anew with the
+        last look, if that look had any reward.
+        """
         own, count = self._last[at], self._count[at]
         count[:] = 0
         count[np.arange(at.size), role] = np.isfinite(own)
@@ -330,8 +343,8 @@ class Surprise(SlotArrays):
         self._noise2[at] = self._calm2[at]
 
     def _free(self, at: Slots, role: Ints, now_ns: Floats) -> Bools:
-        """End the bars of other arms for which the running arm does not pay, and return where there were any,
-        shape (n,).
+        """End the bars of other arms that the running arm's reward does not justify. Returns true where a bar
+        has ended, shape (n,).
 
         An arm is barred because another arm earned at least twice as much. Here the running arm has fallen to
         less than twice the reward of the barred arm. So the link has become slower, and the bar was wrong.

@@ -52,9 +52,9 @@ def fast(packet_us: Floats) -> Bools:
 
 
 class Trials(SlotArrays):
-    """The rewards of the arms since the path changed, by player, the flows that share a bottleneck. They
-    decide whether the careful arm, Vegas, is tried in place of the steady arm, LTP. A look lasts 0.25 s or
-    more.
+    """The rewards of each player's arms since its path changed. A player is the flows that share a
+    bottleneck. The rewards decide whether the careful arm, Vegas, is tried in place of the steady arm, LTP. A
+    look lasts 0.25 s or more.
     """
 
     _count = column(np.int64)
@@ -116,7 +116,7 @@ class Trials(SlotArrays):
             slots: players, shape (n,).
             state: state of each player, shape (n,).
             calm: true where the RTT has settled, the rate does not swing, and no packets are lost without a
-                queue.
+                queue, shape (n,).
         """
         seen = calm & (self._count[slots] >= LOOKS)
         tried = seen & (state == State.TRIES)
@@ -137,13 +137,13 @@ class Trials(SlotArrays):
 
         Args:
             slots: players, shape (n,).
-            tried: true for players whose trial of the careful arm begins or ends now, shape (n,).
+            tried: true for players whose trial of the careful arm begins now, shape (n,).
         """
         self._before[slots[tried]] = self._share[slots[tried]]
         self._count[slots] = -1
 
 
 def _log(rtt_us: Floats) -> Floats:
-    """NaN in a look without an RTT."""
+    """The logarithm of an RTT; NaN in a look without one."""
     log: Floats = np.log(np.where(np.isfinite(rtt_us) & (rtt_us > 0), rtt_us, np.nan))
     return log

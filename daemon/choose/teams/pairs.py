@@ -10,8 +10,9 @@ of the incumbent's two rewards. A steady drift of the path cancels in this value
 than the incumbent, its part ends early, and the pair weighs less. `mpts.tournament` judges the values.
 
 All flows of a prefix that move data change their arm together. Their reward takes the sum of their goodput
-and the mean of their RTTs. A pair ends without a value if a flow comes or goes, if the policy wants to probe
-the path, or if the incumbent empties the queue that the other arm needs. The prefix still pays for this pair.
+and the mean of their RTTs. A pair ends without a value if a flow comes or goes, or if the policy wants to
+probe the path. So does a pair whose incumbent empties the queue that the other arm should find. The prefix
+still pays for the time that its flows were away from the incumbent.
 
 The price of a pair is the time away from the incumbent times the share of the reward that was lost. A prefix
 saves up for pairs while its flows could take part. In the first minute it saves `share` of the time, and
@@ -48,8 +49,8 @@ as later.
 """
 ABORT_RTTS: Final = 3.0
 ABORT_RATIO: Final = 4.0
-"""The trial of an arm ends after `ABORT_RTTS` if the incumbent, the arm of the policy, has earned more by
-this factor.
+"""The trial of an arm ends after `ABORT_RTTS` round trips if the incumbent, the arm of the policy, has earned
+more by this factor.
 """
 LEAST_LOSS: Final = 0.1
 """Least share of the reward that a comparison of two arms is taken to cost, because its switches cost reward,
@@ -60,8 +61,8 @@ PAIRS_MAX: Final = 16
 LOOKED: Final = 8
 """Number of tournaments that each step checks, to begin their next comparisons of two arms."""
 AWAY_NS: Final = 10_000_000_000
-"""Longest time between two checks of a tournament, in ns, for which its prefix saves up for comparisons of
-arms.
+"""Time in ns. If this time or more passes between two checks of a tournament, its prefix saves up nothing for
+comparisons of arms in between.
 """
 KEPT_MAX: Final = 4096
 """Largest number of unfinished tournaments that are kept for prefixes without open flows. The tournament that
@@ -84,6 +85,7 @@ class Pair:
     bad arm that lengthens the RTT does not lengthen its own part.
     """
     half: int = 0
+    """Number of the present part, from 0. The arm runs in part 1, and the incumbent in parts 0 and 2."""
     since_ns: int = 0
     """Start of the present part, CLOCK_MONOTONIC."""
     away_ns: int = 0
@@ -95,8 +97,11 @@ class Pair:
     delivered, packets lost, sum of the RTT samples in µs, number of RTT samples.
     """
     marked_ns: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Time of each flow's latest record at the start of the measurement, CLOCK_MONOTONIC, shape (flows,)."""
     rewards: list[float] = field(default_factory=list)
+    """Rewards of the parts that have ended."""
     weight: float = 1.0
+    """Weight of the pair's value. It is less than 1 if the arm's part ended early."""
 
 
 @dataclass(slots=True)
@@ -113,8 +118,11 @@ class Tournament:
     """Ids of the arms, in the order in which `judge` counts them. The incumbent comes first."""
     judge: PairedTournament | None = None
     pair: Pair | None = None
+    """The pair under way; None between pairs."""
     saved_ns: float = 0.0
+    """Time in ns that the prefix has saved up, less the price of its pairs; below 0 after a costly pair."""
     looked_ns: int = 0
+    """Time of the last check, CLOCK_MONOTONIC; 0 before the first one."""
 
     @property
     def progress(self) -> Progress:
@@ -277,7 +285,7 @@ class Tournaments(SlotArrays):
                 self._pulled[slots] = search.order[0]
 
     def _ready(self, search: Tournament) -> Slots | None:
-        """The flows that move data, if they could begin a pair now."""
+        """The flows that move data, if they could begin a pair now; else None."""
         members = np.array(search.members, np.int64)
         slots = members[self._now_ns - self._seen_ns[members] <= STALLED_NS]
         if not slots.size or self._barred[slots].any() or self._drained(slots).any():
@@ -395,12 +403,14 @@ class Tournaments(SlotArrays):
         self._found(search.prefix, outcome, list(search.members))
 
     def _void(self, search: Tournament) -> None:
-        """End a pair without a value. It may have cost all its time."""
+        """End the pair under way, if there is one, without a value. Its time away counts as lost in full."""
         if search.pair is not None:
             self._release(search, search.pair, 1.0)
 
     def _release(self, search: Tournament, pair: Pair, lost: float) -> None:
-        """Give the flows back to the policy, and pay."""
+        """Give the flows back to the policy, and pay for the pair: `lost` is the share of the reward that was
+        lost while they were away.
+        """
         if pair.away_ns:
             returned = pair.half > 2 or (pair.half == 2 and pair.lasts_ns)
             back_ns = int(pair.marked_ns.max()) if returned else self._now_ns
@@ -410,7 +420,9 @@ class Tournaments(SlotArrays):
         self._paired.pop(search.prefix, None)
 
     def _reward(self, pair: Pair, took_ns: float) -> float:
-        """The reward (Mutant Eq. 1) of the pair's flows as one player, since the half's marks."""
+        """The reward (Mutant Eq. 1) of the pair's flows together in the present part's measurement so far; 0
+        without an RTT sample.
+        """
         sent_bytes, *counts = (self._totals[pair.slots] - pair.marks).sum(axis=0).tolist()
         delivered, _, _, samples = counts
         if not samples:
@@ -421,10 +433,10 @@ class Tournaments(SlotArrays):
 
 
 def log_ratio(before: float, arm: float, after: float) -> float | None:
-    """The logarithm of a ratio of rewards: another arm's reward over the geometric mean of `before` and
-    `after`, two rewards of the policy's arm; None if all are 0.
+    """Return the logarithm of a reward over the geometric mean of two others; None if all are 0.
 
-    A reward below a thousandth of the largest one counts as a thousandth of it.
+    `arm` is the reward of another arm. `before` and `after` are the rewards of the policy's arm before it and
+    after it. A reward below a thousandth of the largest one counts as a thousandth of it.
     """
     least = 1e-3 * max(before, arm, after)
     if least <= 0.0:
@@ -433,5 +445,5 @@ def log_ratio(before: float, arm: float, after: float) -> float | None:
 
 
 def _lost(value: float) -> float:
-    """The share of the incumbent's reward that an arm of this log ratio loses."""
+    """The share of the incumbent's reward that an arm of this log ratio loses; `LEAST_LOSS` at least."""
     return max(1.0 - exp(min(value, 0.0)), LEAST_LOSS)

@@ -35,7 +35,7 @@ _PULL_DTYPE: Final = np.dtype(
         ("seen_ns", "i8"),
         ("count_from_ns", "i8"),  # 0 if the arm does not run yet.
         ("until_ns", "i8"),
-        ("counts", "f8", (COUNTS,)),  # See `measurements`.
+        ("counts", "f8", (COUNTS,)),  # `TIME_NS` to `RTT_SAMPLES` of `datapath.performance`.
     ]
 )
 
@@ -50,9 +50,13 @@ class Search:
     bandit: SuccessiveAcceptsRejects
     started_ns: int
     members: list[int] = field(default_factory=list)
+    """Slots of the flows that take part. The flow whose turn comes last is at the end."""
     slot: int | None = None
+    """Slot of the flow that runs the pull; None between pulls."""
     assigned_ns: int = 0
+    """Time at which the latest pull was given to a flow, CLOCK_MONOTONIC."""
     rest_until_ns: int = 0
+    """Time before which no further pull begins, CLOCK_MONOTONIC."""
 
     @property
     def arms(self) -> tuple[int, ...]:

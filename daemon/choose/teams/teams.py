@@ -40,9 +40,16 @@ class Teams:
     With `mpts.enabled` the first flow to a prefix starts a selection, if the chooser learns.
 
     Args:
+        settings: the settings of team selection.
         candidates: ids of the arms from which teams are picked.
+        k: wanted size of a team.
         set_pool: the chooser's `set_pool`.
+        names: names of the arms, by id.
+        zeta: weight of loss in the reward, Mutant Eq. 1.
+        kappa: weight of throughput in the reward.
         learns: whether the chooser learns.
+        free: the chooser's `free`, if its flows keep their arms for long; else None.
+        seed: seed of the order in which arms are pulled.
 
     Raises:
         ConfigError: the budget is too small to try every candidate.
@@ -73,11 +80,11 @@ class Teams:
         self._pulls = Pulls(settings, names, worth, self._found, seed)
         self._tournaments = Tournaments(settings, names, worth, self._found, free)
         self.found: OrderedDict[str, Outcome] = OrderedDict()
-        """Teams by prefix."""
+        """The outcomes of selections, by prefix. The prefix whose team was unused for longest comes first."""
         self.settings = settings
         self.candidates, self.k = Terms.of(candidates, k)
         self.special: Mapping[str, Terms] = {}
-        """Terms of prefixes that have others than the general ones."""
+        """Terms by prefix, for the prefixes to which the general terms do not apply."""
         self.check(settings, k, self.candidates)
 
     @property
@@ -138,8 +145,8 @@ class Teams:
         self._search(self._pulls, slots)
 
     def cancel(self, prefix: str | None = None) -> int:
-        """End the selection for a prefix, or all selections, and return how many ended. The flows choose
-        among all candidates again.
+        """End the selection for a prefix, or all selections, and return how many ended. The flows go on to
+        choose among all candidates.
         """
         ended = [name for name in self.searches if prefix in (None, name)]
         for name in ended:
@@ -247,7 +254,7 @@ class Teams:
             )
 
     def _knows(self, outcome: Outcome) -> bool:
-        """Whether the measurements are of arms that this machine has, and of the whole team."""
+        """Whether this machine has each arm that was measured, and each arm of the team was measured."""
         measured = (outcome.means or {}).keys()
         return self._names.keys() >= measured | (outcome.half_widths or {}).keys() and measured >= {
             *outcome.team

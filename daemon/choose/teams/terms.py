@@ -43,8 +43,8 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a selection. `means` has the mean of each arm as in `Outcome`, or None before the arm's
-    first trial.
+    """The progress of a selection. `pulls` is the number of trials so far, and `budget` is its limit. `means`
+    has the mean of each arm as in `Outcome`, or None before the arm's first trial.
     """
 
     method: Method
@@ -100,8 +100,10 @@ class Eq1:
 
 
 def gaps(team: tuple[int, ...], means: Mapping[int, float]) -> dict[int, float]:
-    """The distance of each arm's mean from the border of the team, the best k arms (Mutant Eq. 5); empty if
-    all arms are in the team.
+    """Return the gap of each arm (Mutant Eq. 5), by arm; empty if all arms are in the team.
+
+    The gap of an arm in the team is the arm's mean, less the best mean outside the team. The gap of another
+    arm is the worst mean in the team, less the arm's mean.
     """
     others = [mean for arm, mean in means.items() if arm not in team]
     if not others:

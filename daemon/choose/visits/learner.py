@@ -70,9 +70,11 @@ class Visits:
     reward. Its information is 0 to 1, and grows with the flow's busy time.
     """
     information: Floats
+    """Sum of the flows' information, above 0."""
     flows: Floats
     """Number of flows in the visit."""
     ended_s: Floats
+    """Time at which the visit ended, s."""
     incumbents: Ints | None = None
     """The incumbents at the times when the visits drew their arms; None for the present incumbents."""
 
@@ -125,7 +127,9 @@ class Learner:
         self._incumbents: Ints = np.zeros(0, np.int64)
         self._surprised_s: Floats = np.zeros(0)
         self._parents: Ints = np.zeros(0, np.int64)
-        """The prefix of each number that is a single host; -1 for a prefix."""
+        """The prefix to which each single host belongs, by the host's number; -1 where the number is a
+        prefix's.
+        """
         self._wider = self.posteriors.wider(0.0)
         self._wider_s = -np.inf
 
@@ -154,7 +158,7 @@ class Learner:
             self._have(size)
 
     def _have(self, size: int) -> None:
-        """Have room for so many prefixes in each part."""
+        """Make room in each part for prefixes with numbers below `size`."""
         self.posteriors.grow(size)
         self.purse.grow(size)
         self.site.grow(size)
@@ -261,7 +265,7 @@ class Learner:
         self.paths.tell(prefixes, numbers)
 
     def _widen(self, now_s: float) -> None:
-        """Learn from all prefixes for each of them."""
+        """Compute the mean effects over all prefixes anew, and how effects depend on the numbers of paths."""
         told = np.flatnonzero((self.posteriors.visits > 0) & (self._parents < 0))
         self._wider, self._wider_s = self.posteriors.wider(now_s, told), now_s
         told = told[:: -(-told.size // LEARN_FROM) or 1]
@@ -299,9 +303,10 @@ class Learner:
         return best_trials(found, incumbents, self.posteriors.visit_noise(prefixes))
 
     def _best(self, prefixes: Ints, effects: Effects) -> Ints:
-        """Give prefixes and hosts their incumbents, each the arm with the highest lower bound: shape (m,).
+        """Give prefixes and hosts their incumbents, and return these arms, shape (m,).
 
-        A bound is of the gain over the decision's own choice, or for a host over its prefix's incumbent.
+        An incumbent is the arm whose gain has the highest lower bound. A prefix gains over the decision's own
+        choice, and a host over the incumbent of its prefix.
         """
         incumbents = np.argmax(effects.mean - BOUND * np.sqrt(effects.variance), axis=1)
         self._incumbents[prefixes] = incumbents
@@ -356,7 +361,9 @@ class Learner:
 
 
 def _one_each(numbers: Ints) -> Iterator[Ints]:
-    """Places of visits, one of each number at a time; the visits of a number stay in order."""
+    """Yield groups of indices into `numbers`. A group has each number at most once, and the first group has
+    the first place of each number, the second group the second place, and so on.
+    """
     left = np.arange(len(numbers))
     while left.size:
         _, first = np.unique(numbers[left], return_index=True)

@@ -4,10 +4,10 @@
 An effect is an arm's gain in log reward over the daemon's usual policy. It is the sum of three parts: the
 mean over all prefixes (the wider level), a linear function of the eight numbers of the path
 (`choose.path.model`), and the spread between prefixes. The function is fitted to the prefixes that know their
-effects (L. Li et al. 2010, disjoint LinUCB). These prefixes weigh as in the wider level, and none may claim
-an effect of more than `CLAIM`. The width of LinUCB becomes a variance. So the effects are unsure on a path
-unlike all others, and a trial there teaches more. If the data do not show that effects depend on the paths,
-the function counts for little (J. A. Hoeting et al. 1999, Bayesian Model Averaging).
+effects (L. Li et al. 2010, disjoint LinUCB). These prefixes weigh as in the wider level, and none may differ
+from the mean by more than `CLAIM`. The square of LinUCB's width is added to the variance. So the effects are
+unsure on a path unlike all others, and a trial there teaches more. If the data do not show that effects
+depend on the paths, the function counts for little (J. A. Hoeting et al. 1999, Bayesian Model Averaging).
 """
 
 from __future__ import annotations
@@ -158,6 +158,8 @@ class Paths:
         return np.divide(self._sum[prefixes], count, out=logs, where=count > 0)
 
     def _z(self, logs: Floats) -> Floats:
-        """How unusual numbers are, in scales, shape (m, numbers); 0 where not observed."""
+        """Distances of the numbers from their medians, in robust standard deviations, up to ±`UNUSUAL`, shape
+        (m, numbers); 0 where not observed.
+        """
         z: Floats = np.nan_to_num((logs - self._middle) / self._scale)
         return np.clip(z, -UNUSUAL, UNUSUAL)

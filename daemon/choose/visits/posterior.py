@@ -111,8 +111,9 @@ class Mixture:
     """
 
     near: Effects
-    """The posteriors if the effects are like those of other prefixes."""
+    """The posteriors if the effects are like the effects of other prefixes."""
     far: Effects
+    """The posteriors if the effects are unlike the effects of other prefixes."""
     far_share: Floats
     """Probability that an effect is unlike the effects of other prefixes, shape (n, arms)."""
 
@@ -157,7 +158,7 @@ class Posteriors:
         self._factor = np.zeros(0)
         self._certainty = np.zeros(0)
         self.visits = np.zeros(0, np.int64)
-        """Visits of each prefix, shape (n,)."""
+        """Number of visits to each prefix, shape (n,)."""
 
     def __len__(self) -> int:
         return len(self.visits)
@@ -435,14 +436,13 @@ class Posteriors:
 
 
 def _joined(evidence: Floats, told: Floats, prior: Effects, spread: float) -> tuple[Effects, Floats]:
-    """The effects by data and a normal prior, shape (m, arms), and the log of the chance of such data, (m,).
-
-    That logarithm lacks what is the same for every prior.
+    """Return the effects by data and a normal prior, shape (m, arms), and the log likelihood of the data
+    under this prior, shape (m,). The log likelihood lacks the terms that are the same for every prior.
 
     Args:
         evidence: precision of the effects by data, shape (m, arms - 1, arms - 1).
         told: evidence times the effects by data, shape (m, arms - 1).
-        prior: of the wider level, shape (m, arms).
+        prior: mean effects over prefixes, or for hosts the effects on their prefixes, shape (m, arms).
         spread: variance of an effect between prefixes.
     """
     expected, precision = prior.mean[:, 1:], 1.0 / (prior.variance[:, 1:] + spread)

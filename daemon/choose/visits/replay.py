@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay: runs the learner on visits that are drawn with repetition from past visits.
+"""Replay: runs the learner on visits that are drawn with replacement from past visits.
 
 A visit is a group of flows to a prefix that began near each other on one arm. Each prefix has a pool of past
 visits for every arm. A visit of the replay draws from the pool of the arm that the learner's plan gives it.
@@ -29,7 +29,9 @@ GAP_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Past visits (groups of flows) of one arm to one prefix; each array has the shape (n,), n at least 1."""
+    """Past visits (groups of flows) of one arm to one prefix. Each array has the shape (n,), n at least 1,
+    and the meaning that it has in `Visits`.
+    """
 
     values: Floats
     information: Floats

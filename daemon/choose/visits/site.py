@@ -55,9 +55,9 @@ class Site:
         self._mean = np.zeros((0, arms))
         self._variance = np.zeros((0, arms))
         self.told_s = np.zeros(0)
-        """Unix time of the word, shape (n,)."""
+        """Unix time of the latest report on each prefix, shape (n,); 0 where there is none."""
         self.hosts: Ints = np.zeros(0, np.int64)
-        """Hosts whose word it is, shape (n,); 0 where nothing was told."""
+        """Number of hosts behind the report on each prefix, shape (n,); 0 where there is none."""
 
     def __len__(self) -> int:
         return len(self.hosts)

@@ -62,10 +62,10 @@ class Result:
 
 
 class _NoEvents:
-    """No flow comes or goes meanwhile."""
+    """A source of kernel events that never has any, because no flow begins or ends in the benchmark."""
 
     def read(self) -> EventBatch:
-        """No events."""
+        """Return an empty batch."""
         return EventBatch([], False)
 
 

@@ -128,7 +128,9 @@ def _alike(rng: np.random.Generator, n: int, arms: int = ARMS) -> Floats:
 
 
 def _some(others: Made, count: Callable[[int], int], low: float, high: float) -> Made:
-    """Make effects in which the first `count(n)` of n prefixes each have one best arm, drawn at random."""
+    """Return a function that makes effects for n prefixes, as `others` does, with one change. On each of the
+    first `count(n)` prefixes one arm, drawn at random, has an effect from `low` to `high`.
+    """
 
     def drawn(rng: np.random.Generator, n: int, arms: int = ARMS, /) -> Floats:
         effects, size = others(rng, n, arms), count(n)

@@ -21,9 +21,9 @@ from ltp_switcher.daemon.gain import value
 from ltp_switcher.slots import SlotArrays, column
 
 ABORT: Final = math.log(4.0)
-"""Distance between values, which are logarithms of rewards. A flow leaves the arm that its visit drew when
-its value is further than this below the expected one: when it earns less than a quarter of the expected
-reward.
+"""Largest shortfall of a flow's value, the logarithm of its reward, below the expected value. With a larger
+shortfall, the flow earns less than a quarter of the expected reward. Then it leaves the arm that its visit
+drew.
 """
 _SUMS: Final = ("acked_bytes", "busy_us", "receiver_us", "delivered", "lost", "rtt_us_sum", "rtt_samples")
 
@@ -80,7 +80,9 @@ class HeldFlows(SlotArrays):
         self.reset(slots)
 
     def held(self, slots: Slots) -> ArmIds:
-        """The ids of the arms on which flows stay, shape (n,); 0 where the decision chooses."""
+        """Return the ids of the arms on which flows stay, shape (n,); 0 where the decision chooses the flow's
+        arm.
+        """
         self.grow(int(slots.max(initial=-1)) + 1)
         return self.arm[slots]
 
@@ -92,8 +94,8 @@ class HeldFlows(SlotArrays):
         return choice.but(held != 0, held, Cause.VISIT) if held.any() else choice
 
     def since(self, slots: Slots, outcomes: OutcomeArray) -> OutcomeArray:
-        """Turn outcomes, which count from each flow's start, into outcomes of the time since the flow's
-        previous report. Shape (n,). No slot appears twice.
+        """Return outcomes, shape (n,), in which the sums cover only the time since the flow's previous
+        outcome. The given outcomes count from each flow's start. No slot appears twice.
         """
         made, before = outcomes.copy(), self._told[slots]
         for name in _SUMS:

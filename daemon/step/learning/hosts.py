@@ -41,7 +41,8 @@ class Watched:
         """Count the visits of flows. Returns the indices of flows to hosts that have had `ENOUGH` visits, one
         flow for each host.
 
-        A visit counts once if no other visit to the host reports between its own reports.
+        A visit counts once if no other visit to the host reports between its own reports. Otherwise it counts
+        again.
 
         Args:
             hosts: host of each flow, shape (n,).

@@ -45,8 +45,8 @@ class SizeLines(SlotArrays):
         """Return the values of flows relative to the lines of their places, clipped to ±`value.CLIP`, shape
         (n,). A place is a prefix or host.
 
-        The line is over earlier flows or, if there are none, over these flows. Afterwards these flows enter
-        the line.
+        The line is fitted to earlier flows. If there are none, it is fitted to these flows. Afterwards these
+        flows enter the line.
 
         Args:
             numbers: numbers of the places, shape (n,).
@@ -77,7 +77,7 @@ class SizeLines(SlotArrays):
         return line
 
     def _learn(self, numbers: Ints, sizes_bytes: Ints, raw: Floats) -> None:
-        """Let the finite ones of these values enter the lines."""
+        """Let the finite values enter the lines of their places and size classes."""
         told = np.isfinite(raw)
         x, y = value.log_sizes(sizes_bytes[told]), raw[told]
         places = numbers[told] * _CLASSES + value.classes_of(sizes_bytes[told])
@@ -89,7 +89,8 @@ class SizeLines(SlotArrays):
         self.flows[at] = total = np.minimum(self.flows[at] + counts, FLOWS_MEMORY)
         share = np.minimum(counts / total, 1.0)
         off_x, off_y = own_x - self.size[at], own_y - self.value[at]
-        # The moments of a mixture are those of its parts, and those between the means of the parts.
+        # The variance of a mixture is the variance within its parts plus the variance between their means.
+        # The same holds for the covariance.
         self._spread2[at] += share * (own_xx - self._spread2[at] + (1.0 - share) * off_x**2)
         self._together[at] += share * (own_xy - self._together[at] + (1.0 - share) * off_x * off_y)
         self.size[at] += share * off_x

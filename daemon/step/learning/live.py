@@ -114,7 +114,7 @@ class _Plans(SlotArrays):
     """The plan of each prefix, by its number."""
 
     ruled = column(np.bool_)
-    """Whether an operator or an experiment gives the flows arms."""
+    """Whether an operator or an experiment gives the prefix's flows their arms."""
     written = column(np.bool_)
     """Whether the table has an entry of ours."""
     lots = column(np.uint8, 2)
@@ -122,14 +122,17 @@ class _Plans(SlotArrays):
     chance = column(np.float64)
     """Chance of the trial."""
     start = column(np.uint8)
-    """The arm on which the chooser wants flows to begin; 0 for none of their own."""
+    """The arm on which the chooser wants flows to begin; 0 if it wants none, so that they begin on the
+    default arm.
+    """
     start_until_s = column(np.float64)
+    """Unix time until which `start` counts."""
     recent = column(np.float64)
-    """Flows since the last plan."""
+    """Number of flows since the last plan."""
     rate = column(np.float64)
-    """Flows that are expected until the next plan."""
+    """Number of flows that are expected until the next plan."""
     path_changes = column(np.int64)
-    """Changes of the path that its visits have shown."""
+    """Number of path changes that the prefix's visits have shown."""
     surprises = column(np.int64)
     """Number of times that the prefix was explored anew because a flow starved on the arm that the decision
     chose.
@@ -137,7 +140,9 @@ class _Plans(SlotArrays):
     due = column(np.bool_)
     """Whether the next call of `plan` plans for the prefix, even if it is not the prefix's turn."""
     lesson = column(np.int64)
-    """Number of the prefix's latest lesson. Its first flow counts as a lesson, too."""
+    """Number of the latest lesson about the prefix. The prefix's first outcome counts as a lesson, too. The
+    number is -1 if only other servers have told of the prefix.
+    """
 
 
 class LiveLearner:
@@ -201,8 +206,8 @@ class LiveLearner:
     # Flows
 
     def open(self, slots: Slots, table: FlowTable, *, draws: bool = True) -> None:
-        """Take in new flows, and the lots that their visits drew. A flow that has been switched before is
-        the decision's.
+        """Take in new flows, and the lots that their visits drew. A flow that has been switched already
+        counts as one without a lot.
 
         `draws` tells whether flows draw lots at all, which they do only in mode active.
         """
@@ -237,8 +242,9 @@ class LiveLearner:
         return self.held.step(slots, choice)
 
     def given(self, slots: Slots, others: ArmIds | None) -> ArmIds | None:
-        """The arms that the chooser did not choose: the arm on which a flow stays for its visit or, if there
-        is none, the arm in `others`. Shape (n,), or None if there are none.
+        """Return the arms that came from another source than the chooser, shape (n,); 0 for a flow without
+        one. They are the arm on which a flow stays for its visit or, without such an arm, the arm in
+        `others`. None if there are none at all.
         """
         held = self.held.held(slots)
         if not held.any():
@@ -252,7 +258,9 @@ class LiveLearner:
     # Once a second
 
     def take(self, rows: OutcomeRows, table: FlowTable, free: Free, now_s: float) -> None:
-        """Learn from outcomes and from visits that have ended. `now_s` is Unix time."""
+        """Learn from outcomes, and from the visits that have ended. Flows that starve leave the arms that
+        their visits drew. `now_s` is Unix time.
+        """
         spoiled = self._spoiled[0] | self._spoiled[1]
         self._spoiled = [set(), self._spoiled[0]]
         told = rows["outcome"]
@@ -487,7 +495,9 @@ class LiveLearner:
     # Parts
 
     def _numbers(self, told: OutcomeArray, free: Free, now_s: float) -> Ints:
-        """The numbers of the flows' prefixes, shape (n,)."""
+        """Return the numbers of the flows' hosts or prefixes, shape (n,), and prepare the prefixes that are
+        new.
+        """
         numbers, new = self.prefixes.of(told, now_s)
         if new.size:
             self.learner.forget(new)
@@ -503,7 +513,9 @@ class LiveLearner:
         return free([self.prefixes.texts[number] for number in numbers.tolist()])
 
     def _of_flows(self, table: FlowTable, slots: Slots) -> Ints:
-        """The numbers of open flows' prefixes, or of their hosts: shape (n,); -1 where none is known."""
+        """Return the numbers of open flows' hosts or, for hosts without a number, of their prefixes, shape
+        (n,); -1 if neither is known.
+        """
         return np.array([self._of_flow(table, slot) for slot in slots.tolist()], np.int64)
 
     def _of_flow(self, table: FlowTable, slot: int) -> int:
@@ -521,7 +533,7 @@ class LiveLearner:
         return table.prefix[slot] if number < 0 else self.prefixes.texts[number]
 
     def _take_news(self, numbers: Ints) -> None:
-        """Take over the chooser's word on prefixes that had no number before."""
+        """Take over the chooser's starting arms for prefixes that had no number before."""
         for number in numbers.tolist():
             arm, until_s = self._news.pop(self.prefixes.texts[number], (0, 0.0))
             self._plans.start[number], self._plans.start_until_s[number] = arm, until_s
@@ -530,8 +542,8 @@ class LiveLearner:
         """Take outcomes into their visits, shape (n,)."""
         told, ended = rows["outcome"], rows["outcome"]["ended"] == 1
         visit = told["visit"].astype(np.int64)
-        # Flows that found no entry have no number of a visit. Those that were born within a minute form one
-        # visit.
+        # Flows that found no entry have no number of a visit. Flows of this kind that were born within the
+        # same minute form one visit, with a negative number.
         visit = np.where(visit > 0, visit, -1 - (born_s(rows) // 60).astype(np.int64))
         values = np.full(len(told), np.nan)
         final, drew = told[ended], lots.drawn(told)
@@ -573,8 +585,8 @@ class LiveLearner:
             self._plans.lesson[visits.prefixes] = self.lesson
 
     def _abort(self, told: OutcomeArray, numbers: Ints, table: FlowTable, now_s: float) -> None:
-        """Let flows leave the arms that their visits drew if they starve there, as the outcomes of open flows
-        show.
+        """Let open flows that starve leave the arms that their visits drew. The flows' outcomes show who
+        starves.
         """
         lasting = np.flatnonzero(told["ended"] == 0)
         slots = np.array([table.slot(cookie) for cookie in told["cookie"][lasting].tolist()], np.int64)
@@ -616,10 +628,11 @@ class LiveLearner:
         plans.chance[numbers], plans.written[numbers] = weights / lots.WEIGHTS, True
 
     def _starting(self, numbers: Ints, lot: ArmIds, now_s: float) -> ArmIds:
-        """The arms on which the flows of these lots begin, shape (n, 2). The two arms of a prefix may be the
-        same.
+        """Return the arms on which the flows of these lots begin, shape (n, 2). The two arms of a prefix may
+        be the same.
 
-        Flows of the decision's lot begin on the arm that the chooser wants, or else on the default arm.
+        A lot that is an arm begins on this arm. The decision's lot begins on the arm that the chooser wants,
+        or else on the default arm.
         """
         plans, parents = self._plans, self.prefixes.parent[numbers]
         at = np.where(parents < 0, numbers, parents)
@@ -637,7 +650,7 @@ class LiveLearner:
 
 
 def _absent(places: Places) -> np.ndarray:
-    """Entries that take these prefixes and hosts out of the table."""
+    """Make entries that take these prefixes and hosts out of the module's table."""
     size = len(places)
     return lots.entries(
         places, np.zeros((size, 2), np.uint8), np.zeros(size, np.int64), np.zeros(size, np.uint32), 1

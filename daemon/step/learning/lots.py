@@ -64,7 +64,7 @@ def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
 
 
 def has_lot(records: RecordArray) -> Bools:
-    """True for flows that began on the arm of a lot, by their records, shape (n,)."""
+    """True for flows that began on the arm of a lot, shape (n,). `records` has the flows' records."""
     table = records["start_cause"] == StartCause.TABLE
     found: Bools = table & (records["visit"] > 0) & (records["generation"] > 0)
     return found
@@ -90,8 +90,8 @@ def chance(told: RecordArray | OutcomeArray) -> Floats:
 
 
 def trial_weights(chances: Floats) -> Ints:
-    """The weights with which trials are drawn with these probabilities, shape (n,). Each is below half of
-    `WEIGHTS`.
+    """Return the weights with which trials are drawn at these probabilities, shape (n,). A weight is 0 for a
+    probability of 0, and otherwise from 1 to below half of `WEIGHTS`.
     """
     weights = np.rint(chances * WEIGHTS).astype(np.int64)
     return np.where(chances > 0, weights.clip(1, WEIGHTS // 2), 0)

@@ -63,7 +63,7 @@ def are_hosts(places: Places) -> Bools:
 
 
 def names_of(places: Places) -> list[bytes]:
-    """The bytes of each place, as a key. Different places have different bytes."""
+    """Return the bytes of each place, which serve as a key. Different places have different bytes."""
     names: list[bytes] = np.ascontiguousarray(places).view(_OPAQUE).tolist()
     return names
 

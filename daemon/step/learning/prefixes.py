@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The known prefixes and hosts, each with a number, and how the values of the flows to each depend on size. A
-flow's value is the logarithm of its reward.
+"""The known prefixes and hosts. Each has a number, and lines that tell how the value of a flow depends on its
+size. A flow's value is the logarithm of its reward.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFIXES_MAX: Final = 16_384
 HOSTS_MAX: Final = 16
 """Largest number of hosts of a prefix that have knowledge of their own."""
 _MAKES_ROOM: Final = 16
-"""Divisor. When there is no room, one part in this many of the prefixes is forgotten."""
+"""Divisor of `PREFIXES_MAX`. When there is no room, at least this quotient of places is forgotten at once."""
 _OPAQUE: Final = np.dtype(f"V{PREFIX_KEY.itemsize}")
 
 
@@ -39,11 +39,11 @@ class KnownPrefixes(SlotArrays):
     parent = column(np.int64, initial=-1)
     """The number of a host's prefix; -1 if the place is a prefix."""
     hosts = column(np.int64)
-    """The count of single hosts of the prefix that have rows of their own."""
+    """Number of single hosts of the prefix that have rows of their own."""
     several = column(np.bool_)
     """Whether flows went to more than one host of the prefix."""
     _address = column(np.uint8, 16)
-    """The first host of the prefix to which a flow went."""
+    """Address of the first host of the prefix to which a flow went."""
     seen_s = column(np.float64)
     """Unix time of the last outcome."""
 
@@ -110,8 +110,8 @@ class KnownPrefixes(SlotArrays):
         self.several[numbers[others]] = True
 
     def split(self, numbers: Ints, outcomes: OutcomeArray, visits: Ints) -> Ints:
-        """Give numbers to hosts that have had enough visits and are not alone in their prefix. Returns these
-        numbers.
+        """Give numbers to hosts that have had enough visits and are not alone in their prefix. Returns the
+        new numbers. No host gets a number once half of the room for places is in use.
 
         A visit is a group of flows that began near each other on one arm.
 
@@ -141,10 +141,11 @@ class KnownPrefixes(SlotArrays):
         return np.concatenate([[number], numbers[self.parent[numbers] == number]])
 
     def told(self, keys: np.ndarray, now_s: float) -> tuple[Ints, Ints]:
-        """The numbers of prefixes about which other servers have reported, shape (n,), and the indices of
-        those that were not known.
+        """Return the numbers of prefixes about which other servers have reported, shape (n,), and the indices
+        of the prefixes that were not known before.
 
-        No known prefix is forgotten to make room. A prefix without room gets the number -1.
+        No known prefix is forgotten to make room. Once half of the room for places is in use, a new prefix
+        gets the number -1.
 
         Args:
             keys: the prefixes, `PREFIX_KEY`, shape (n,), each once.
@@ -186,9 +187,10 @@ class KnownPrefixes(SlotArrays):
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> int:
-        """Take over the result of `state`. Returns the number of prefixes and hosts for which it has room.
+        """Take over the result of `state`. Returns the number of rows that it has, including rows of free
+        numbers.
 
-        Raises `ArtifactError` if its arrays do not fit each other, or have numbers that are not finite.
+        Raises `ArtifactError` if the arrays do not fit each other, or have values that are not finite.
         """
         keys, seen_s = np.asarray(arrays["keys"], np.uint8), np.asarray(arrays["prefix_seen_s"], float)
         size = len(seen_s)
@@ -247,7 +249,7 @@ class KnownPrefixes(SlotArrays):
         self._by_text[text] = number
 
     def _make_room(self, wanted: int, in_use: Ints) -> None:
-        """Forget the prefixes that were seen the longest time ago, but none of those in use."""
+        """Forget the places that were seen the longest time ago, except those in use."""
         lacking = len(self._number) + wanted - self._most
         if lacking <= 0:
             return

@@ -26,7 +26,7 @@ QUIET_S: Final = 12.0
 daemon asks once a second.
 """
 OPEN_MAX: Final = 65_536
-"""Largest number of visits that are open at a time. Further visits are counted and left out."""
+"""Largest number of visits that are open at a time. Outcomes of further visits are counted and left out."""
 _KEY: Final = np.dtype([("prefix", "=i8"), ("number", "=i8"), ("generation", "=u4"), ("lot", "=u4")])
 _OPAQUE: Final = np.dtype(f"V{_KEY.itemsize}")
 _COLUMNS: Final = ("key", "information", "values", "flows", "heard_s", "ended_s")
@@ -42,6 +42,7 @@ class Tally(SlotArrays):
     is_open = column(np.bool_)
     key = column(_KEY)
     information = column(np.float64)
+    """Sum of the information of the visit's flows that have ended with a known value."""
     values = column(np.float64)
     """Sum of the flows' values, weighted by information."""
     flows = column(np.float64)
@@ -94,8 +95,8 @@ class Tally(SlotArrays):
         np.maximum.at(self.ended_s, places, told_s[says])
 
     def ended(self, now_s: float) -> tuple[Visits, npt.NDArray[np.uint32]]:
-        """Remove and return the visits that have ended, oldest first, with the generations of the table
-        entries from which they drew.
+        """Remove the visits that have ended. Return those with at least one known value, oldest first, and
+        the generations of the table entries from which they drew.
 
         `Visits.arms` has the lots of the visits.
         """
@@ -112,7 +113,7 @@ class Tally(SlotArrays):
         return visits, keys["generation"].copy()
 
     def trying(self) -> Ints:
-        """The numbers of the prefixes with open visits that drew another arm than the incumbent of their
+        """Return the numbers of the prefixes that have an open visit whose lot was not the incumbent of its
         entry.
         """
         keys = self.key[np.flatnonzero(self.is_open)]
@@ -151,8 +152,8 @@ class Tally(SlotArrays):
             getattr(self, name)[at] = part
 
     def _places(self, keys: np.ndarray) -> Ints:
-        """The places of visits by their keys, shape (n,). No key appears twice. A new visit without room gets
-        -1.
+        """Return the rows of visits by their keys, shape (n,). No key appears twice. A new visit gets a free
+        row, or -1 if there is no room.
         """
         names = keys.tolist()
         made = np.fromiter(map(self._at.get, names, repeat(-1)), np.int64, len(names))
@@ -170,6 +171,6 @@ class Tally(SlotArrays):
         return made
 
     def _close(self, at: Ints) -> None:
-        """Take these visits out."""
+        """Remove the visits in these rows."""
         self._free.extend(map(self._at.pop, self.key[at].view(_OPAQUE).tolist()))
         self.is_open[at] = False

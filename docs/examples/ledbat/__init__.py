@@ -14,14 +14,14 @@ from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
 
 TARGET_S: Final = 0.020
-"""Queueing delay that a flow holds; §2.5 allows up to 100 ms."""
+"""Queueing delay in seconds that a flow holds. RFC 6817, Section 2.5, allows up to 0.1 s."""
 GAIN: Final = 1.0
-"""Packets per round trip that an empty queue adds; §2.5 allows up to 1."""
+"""Packets per round trip that an empty queue adds. RFC 6817, Section 2.5, allows up to 1."""
 LEAST_PKTS: Final = 2.0
 
 
 class LedbatArm(SlotArrays):
-    """See `Arm`. §2.4.2, once per interval in place of once per ACK."""
+    """LEDBAT as an `Arm`. It applies RFC 6817, Section 2.4.2, once an interval instead of at each ACK."""
 
     law = Law.WINDOW
     interval_s = 0.030
@@ -50,5 +50,5 @@ class LedbatArm(SlotArrays):
 
 
 def make_arm(variant: Variant) -> Arm:
-    """The arm; its only variant has no weights."""
+    """Make the arm. Its only variant has no weights."""
     return LedbatArm()

@@ -24,8 +24,9 @@ STEP, CLOSE_STEP = Engine.step, Datapath.close_step
 class Stopwatch:
     """Measures the time that the daemon itself takes for each step, after it has read the flows' records.
 
-    A row has the number of flows, the number of flows that want each learned arm, and the time in ns. Calls
-    of the kernel do not count, because a daemon beside the guest waits for them just as long.
+    A row has the number of flows, the number of flows that want each learned arm, and the time in ns. The
+    time of calls to the kernel does not count, because a daemon beside the guest waits for these calls just
+    as long.
     """
 
     def __init__(self) -> None:

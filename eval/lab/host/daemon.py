@@ -135,7 +135,7 @@ class Kernel:
         _CALL.pack_into(self._memory, _CALL_AT, number, in_data, *values)
 
     def _await_turn(self) -> None:
-        """Wait until the guest hands over. Where it is switched off instead, nothing is left to do."""
+        """Wait until the guest hands over control. If the guest is switched off instead, end this process."""
         if not self._turns.recv(1):
             sys.stderr.flush()
             os._exit(0)

@@ -30,19 +30,19 @@ class Results:
         self.schemes: tuple[str, ...] = tuple(dict.fromkeys(scheme for _, scheme in outcomes))
 
     def outcomes(self, path: str, scheme: str) -> Sequence[RunResult]:
-        """The runs of a scheme on a path, by seed."""
+        """Return the runs of a scheme on a path, by seed."""
         return self._outcomes[path, scheme]
 
     def mean(self, measure: Measure, path: str, scheme: str) -> float:
-        """A measure's mean over the seeds."""
+        """Return a measure's mean over the seeds of a scheme on a path."""
         return statistics.fmean(measure(outcome) for outcome in self._outcomes[path, scheme])
 
     def over_paths(self, measure: Measure, scheme: str) -> dict[str, float]:
-        """A measure's mean over the seeds on every path, by the path's label."""
+        """Return a measure's mean over the seeds on every path, by the path's label."""
         return {path: self.mean(measure, path, scheme) for path in self.paths}
 
     def by_seed(self) -> list[Results]:
-        """The results of each seed alone."""
+        """Return the results of each seed alone."""
         seeds = min(map(len, self._outcomes.values()), default=0)
         return [Results({at: [row[seed]] for at, row in self._outcomes.items()}) for seed in range(seeds)]
 
@@ -63,12 +63,12 @@ class Spread:
 
     @staticmethod
     def mean_of(caption: str) -> str:
-        """Name of the figure that is a measure's mean over the paths."""
+        """Return the name of the figure that is a measure's mean over the paths."""
         return f"mean {caption}"
 
     @staticmethod
     def quantile_of(caption: str, share: float) -> str:
-        """Name of the figure that is a measure's quantile over the paths."""
+        """Return the name of the figure that is a measure's quantile over the paths."""
         return f"{100 * share:g}th percentile of {caption}"
 
 
@@ -108,7 +108,7 @@ class Claim:
     spread: Spread | None = None
 
     def jobs(self, schemes: Sequence[str], *, quick: bool, kernel: str) -> dict[tuple[str, str], list[Job]]:
-        """The runs of these schemes, by path and scheme."""
+        """Return the runs of these schemes, by path and scheme."""
         seeds = self.seeds[:1] if quick else self.seeds
         return {
             (label, scheme): [

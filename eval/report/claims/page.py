@@ -48,7 +48,7 @@ makes this page from that file, and draws the pictures that no full run has made
 
 
 def picture_name(claim: str) -> str:
-    """Name of a claim's picture in `PICTURES`."""
+    """Return the name of a claim's picture in `PICTURES`."""
     return f"claims-{claim}.png"
 
 
@@ -78,7 +78,9 @@ def render(record: Record) -> str:
 
 
 def _in_short(record: Record) -> Iterator[str]:
-    """The figures that stand in the papers' own terms, those that do not, and the experiments without any."""
+    """Yield the page's first part: the figures that are met in the papers' own terms, the numbers of all
+    others, and the experiments that were not run.
+    """
     figures = [(row, figure) for row in record.rows for figure in row.figures]
     met = [f"{row.text}: {one.figure} of {one.scheme}" for row, one in figures if one.verdict is Verdict.MET]
     count = Counter(figure.verdict for _, figure in figures)
@@ -122,7 +124,7 @@ def _verdicts(record: Record) -> str:
 
 
 def _outcome(row: Row) -> str:
-    """How many of a row's figures have which verdict."""
+    """Tell how many of a row's figures have each verdict."""
     count = Counter(figure.verdict for figure in row.figures)
     return "; ".join(f"{count[verdict]} {_shown(verdict)}" for verdict in Verdict if count[verdict])
 
@@ -137,7 +139,7 @@ def _figures(rows: Sequence[Row]) -> Iterator[str]:
         "*Single seeds* has the least and the largest value of one seed. *Seeds* has the seeds themselves.\n"
     )
     for row in rows:
-        # A command in words has code of its own.
+        # A command with words around it already has its code in backticks.
         command = row.command if "`" in row.command else f"`{row.command}`"
         yield f"### {row.text}\n{command}\n"
         yield _table(_FIGURE_HEAD, map(_figure_cells, row.figures))

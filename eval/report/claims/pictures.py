@@ -114,7 +114,7 @@ def _finish(figure: Figure, text: str, told: str) -> None:
 
 
 def _told_of_record(figures: Iterable[Measured]) -> str:
-    """Say how recorded figures were measured, and which of them are of shorter runs."""
+    """Say how recorded figures were measured, and which of them come from shorter runs."""
     figures = list(figures)
     counts = sorted({len(one.seeds) for one in figures if one.seeds is not None})
     seeds = " or ".join("one seed" if count == 1 else f"mean of {count} seeds" for count in counts)
@@ -137,7 +137,7 @@ def _factor(label: str) -> str:
 
 
 def _draw_sweep(figure: Figure, caption: str, band: Target | None, points: Points) -> None:
-    """A panel for each factor."""
+    """Draw a panel for each factor."""
     panels = _panels(figure, [_UNITS.get(factor, factor) for factor in points])
     highest = band.high if band is not None and math.isfinite(band.high) else 0.0
     for panel, by_scheme in zip(panels, points.values(), strict=True):
@@ -160,7 +160,7 @@ def _draw_sweep(figure: Figure, caption: str, band: Target | None, points: Point
 
 
 def _draw_spread(figure: Figure, reached: Reached, spread: Spread) -> None:
-    """A panel for each measure: the share of the links on which it is at most so much."""
+    """Draw the distribution function of each measure over the links, in a panel for each measure."""
     panels = _panels(figure, spread.measures)
     for panel, measure in zip(panels, spread.measures.values(), strict=True):
         for scheme in reached.results.schemes:
@@ -186,7 +186,7 @@ def _draw_spread(figure: Figure, reached: Reached, spread: Spread) -> None:
 def _draw_recorded_spread(
     figure: Figure, spread: Spread, recorded: Mapping[tuple[str, str], Measured], schemes: Sequence[str]
 ) -> None:
-    """A panel for each measure, with a row for each scheme: a line from each quantile to the mean."""
+    """Draw a panel for each measure, with a row for each scheme: a line from the quantile to the mean."""
     ((share, fifth),) = spread.quantiles.items()
     panels = _panels(figure, spread.measures)
     for panel, caption in zip(panels, spread.measures, strict=True):
@@ -212,7 +212,7 @@ def _value(figure: Measured) -> float:
 
 
 def _panels(figure: Figure, captions: Iterable[str]) -> list[Axes]:
-    """Panels side by side; the captions name the abscissas."""
+    """Make panels side by side, with the captions as names of their x axes."""
     captions = list(captions)
     panels = list(figure.subplots(1, len(captions), sharey=True, squeeze=False)[0])
     for panel, caption in zip(panels, captions, strict=True):

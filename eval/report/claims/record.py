@@ -118,9 +118,9 @@ class Judged(Measured):
 class Row(_Part):
     """The paper's experiment, this project's experiment, their difference, and the figures.
 
-    `command` makes the figures again; `claim` is None if the command is not `ltp-eval claims`. `picture`
-    says how the claim's picture was made otherwise than by a full run. A full run draws the picture anew, and
-    empties it.
+    `command` makes the figures again; `claim` is None if the command is not `ltp-eval claims`. `picture` says
+    how the claim's picture was made otherwise than by a full run. A full run draws the picture anew, and
+    empties this text.
     """
 
     claim: str | None
@@ -167,7 +167,7 @@ class Record(_Part):
     baselines: tuple[Baselines, ...]
 
     def figures_of(self, claim: str) -> list[Measured]:
-        """The figures of a claim, and those of the kernel's own protocols on its paths."""
+        """Return the figures of a claim, and the figures of the kernel's own protocols on its paths."""
         parts: tuple[Row | Baselines, ...] = (*self.rows, *self.baselines)
         return [figure for part in parts if part.claim == claim for figure in part.figures]
 

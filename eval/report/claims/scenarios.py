@@ -14,7 +14,7 @@ from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
 
 def bundled(name: str, *, duration_s: float | None = None) -> Scenario:
-    """Load `scenarios/claims/<name>.toml`. With `duration_s`, all its times are scaled to this duration.
+    """Load `scenarios/claims/<name>.toml`. With `duration_s`, scale it as `shortened` does.
 
     Raises:
         ConfigError: there is no such file, or it is not valid.
@@ -24,7 +24,9 @@ def bundled(name: str, *, duration_s: float | None = None) -> Scenario:
 
 
 def shortened(scenario: Scenario, duration_s: float) -> Scenario:
-    """Return the scenario with all its times scaled so that it lasts `duration_s` seconds."""
+    """Return the scenario scaled so that it lasts `duration_s` seconds. The times of flows and steps are
+    scaled, but not the times of walks, handovers and requests.
+    """
     by = duration_s / scenario.duration_s
     flows = tuple(
         replace(flow, start_s=flow.start_s * by, stop_s=flow.stop_s * by) for flow in scenario.flows

@@ -32,7 +32,7 @@ def claims_table(reached: Sequence[Reached]) -> Table:
 
 
 def claims_page(reached: Sequence[Reached], how: str) -> str:
-    """The table as a page of Markdown; `how` names the command and its revision."""
+    """Return the table as a page of Markdown; `how` names the command and its revision."""
     lines = [
         "# Claims of the learned arms' papers, and the figures reached",
         "",

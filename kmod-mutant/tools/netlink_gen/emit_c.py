@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C files: the header for programs, the module's half of the netlink family, the tables of the arms.
+"""Makes the C files: the header for programs, the module's half of the netlink family, and the tables of the
+arms.
 
-`genl_register_family` gets `struct genl_ops` with a policy per operation, which 6.1 and 6.12 understand.
+`genl_register_family` gets `struct genl_ops` with a policy for each operation. Linux 6.1 and 6.12 both
+understand this form.
 """
 
 from __future__ import annotations
@@ -95,7 +97,9 @@ def _enum(enum: Definition) -> list[str]:
 
 
 def _ids(prefix: str, items: Iterable[Named], title: str) -> list[str]:
-    """An anonymous enumeration from 1, with its end and its highest value, as genetlink has them."""
+    """An anonymous enumeration that counts from 1. Its last entries are its end and its highest value, as
+    genetlink's own enumerations have them.
+    """
     names = [(f"{prefix}_{upper(item.name)}", item.doc) for item in items]
     notes = [f"{name}: {plain(doc)}" for name, doc in names if doc]
     lines = [*_comment(title, *(["", *notes] if notes else [])), "enum {", f"\t{names[0][0]} = 1,"]
@@ -166,11 +170,13 @@ def _policy(contract: Contract, operation: Operation) -> list[str]:
 
 
 def _rule(attribute: Attribute, bound: str) -> tuple[str, list[str]]:
-    """Return an attribute's policy, and a table of its bounds where they exceed signed 16 bits."""
+    """Return an attribute's policy, and the lines of a table with its bounds. There are no lines if the
+    bounds fit in signed 16 bits, because then the policy itself has them.
+    """
     low, high, length = attribute.checks.min, attribute.checks.max, attribute.checks.max_len
     kind = "NLA_NUL_STRING" if attribute.type == "string" else f"NLA_{attribute.type.upper()}"
     if max(low or 0, high or 0) > S16_MAX:
-        # Not const: the member of struct nla_policy that points to it is not, on 6.1.
+        # The table is not const, because the pointer to it in struct nla_policy is not const on Linux 6.1.
         table = [f"static struct netlink_range_validation {bound} = {{"]
         table += [f"\t.min\t= {low}ULL,"] if low else []
         table += [f"\t.max\t= {high}ULL,"] if high else []
@@ -197,7 +203,10 @@ def _operation(contract: Contract, operation: Operation) -> list[str]:
 
 
 def emit_arms(contract: Contract, learned: Mapping[str, Declaration]) -> tuple[str, str]:
-    """Return mutant_arms_gen.h and .c: names, and the laws of learned arms. Raises `InvalidValueError`."""
+    """Return mutant_arms_gen.h and mutant_arms_gen.c: the names of all arms, and the laws of learned arms.
+
+    Raises `InvalidValueError` unless the contract lists exactly the learned arms as its last arms.
+    """
     names = [e.name for enum in contract.enums if enum.name == "arm-id" for e in enum.entries[1:]]
     for name in learned:
         if name not in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference for people: docs/netlink.md."""
+"""Makes docs/netlink.md, the reference of the netlink contract for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERMISSIONS = {
 
 
 def emit_docs(contract: Contract) -> str:
-    """Return the page's text."""
+    """Return the text of docs/netlink.md."""
     family, operations = contract.family, contract.family.operations
     lines = [f"<!-- {NOTICE} -->\n# Netlink reference\n\n{family.doc}\n"]
     lines += [INTRODUCTION.format(family.name, contract.records.version)]
@@ -58,7 +58,7 @@ def emit_docs(contract: Contract) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """The line in lines that fit a page. Tables and headings cannot be broken."""
+    """Break a line of text into lines that fit a page. Tables and headings stay whole."""
     if not line or line.startswith(("|", "#", "<")):
         return [line]
     return wrap(line, "", "  " if line.startswith("- ") else "", COLUMNS)

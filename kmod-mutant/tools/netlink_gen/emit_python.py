@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract for the daemon, records as numpy dtypes: daemon/datapath/protocol.py."""
+"""Makes daemon/datapath/protocol.py: the contract for the daemon, with records as numpy dtypes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import numpy as np
 
 
 def emit_python(contract: Contract) -> str:
-    """Return the module's text."""
+    """Return the text of daemon/datapath/protocol.py."""
     lines = [HEAD, f'FAMILY_NAME: Final = "{contract.family.name}"', "FAMILY_VERSION: Final = 1"]
     lines += [f"RECORD_VERSION: Final = {contract.records.version}"]
     for const in contract.constants:

@@ -25,9 +25,11 @@ from pydantic import (
 from ltp_switcher.errors import InvalidValueError, reason
 
 SCALAR_SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
-"""Bytes of each scalar type of the contract."""
+"""Size of each scalar type of the contract, in bytes."""
 RECORD_ALIGNMENT = 8
-"""Bytes. Every record's size is a multiple, so that an array of them stays aligned."""
+"""Alignment of a record in bytes. It divides the size of every record, so that an array of records stays
+aligned.
+"""
 BATCHES = ("command", "control", "start")
 """Records that a request carries in batches."""
 T = TypeVar("T")
@@ -54,7 +56,10 @@ def _number(value: object, info: ValidationInfo) -> object:
 
 
 def _unwrapped(value: object) -> object:
-    """The kernel's schema hides some lists under a key."""
+    """Return the value of a mapping with one key; return any other value as it is.
+
+    The kernel's schema puts some lists into such a mapping.
+    """
     return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
 
 
@@ -99,7 +104,7 @@ class Definition(Documented):
 
 
 class Checks(Node):
-    """Bounds of a scalar, or the most bytes of another attribute."""
+    """Bounds of a scalar attribute, or the largest length in bytes of an attribute of another type."""
 
     min: Number | None = None
     max: Number | None = None
@@ -138,7 +143,9 @@ class Operation(Documented):
 
 
 class Group(Named):
-    """A multicast group; `admin-perm`: joining needs CAP_NET_ADMIN over the network namespace."""
+    """A multicast group. To join a group with the flag `admin-perm`, a process needs CAP_NET_ADMIN over the
+    network namespace.
+    """
 
     flags: Many[Literal["admin-perm"]] = ()
 
@@ -175,7 +182,7 @@ class Records(Node):
 
 
 class Contract:
-    """The family and its records, checked. Raises `InvalidValueError` on anything not understood."""
+    """The family and its records, after all checks. Raises `InvalidValueError` if one of the checks fails."""
 
     def __init__(self, family: Path, records: Path) -> None:
         self.numbers: dict[str, int] = {}
@@ -187,7 +194,7 @@ class Contract:
         for const in self.constants:
             check(f"definitions[{const.name}].value", const.value, [self.numbers.get(const.name, "a number")])
         self.sizes = dict(SCALAR_SIZES)
-        """Bytes of every type that a member may have; a struct may hold those above it."""
+        """Size in bytes of every type that a member may have. A struct may have earlier structs in it."""
         for struct in self.records.structs:
             self.sizes[struct.name] = self._size(struct)
         for space in self.family.attribute_sets:
@@ -238,7 +245,7 @@ class Contract:
         try:
             return model.model_validate(document, context=self.numbers)
         except ValidationError as error:
-            # An unknown key says more than the one that it was to be.
+            # An unknown key is reported first: often it is a missing key, misspelt, and explains both errors.
             first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
         place = path.name
         at: object = document

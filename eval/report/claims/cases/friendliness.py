@@ -24,7 +24,9 @@ def _paths(quick: bool, factor: str, values: tuple[float, ...]) -> Paths:
 
 
 def _mean_ratio(outcomes: Sequence[RunResult]) -> float:
-    """Mean over runs of the first flow's goodput over the second's: geometric, as half is as far as twice."""
+    """Mean over runs of the first flow's goodput over the second's; NaN if a ratio is not above 0. The mean
+    is geometric, because half is as far from 1 as twice.
+    """
     ratios = [goodput_ratio(outcome) for outcome in outcomes]
     return statistics.geometric_mean(ratios) if all(ratio > 0.0 for ratio in ratios) else math.nan
 

@@ -34,9 +34,7 @@ ESTIMATORS: Final[Mapping[str, Callable[[], Estimator]]] = {
     "": lambda: BalanceFilter(BIN_S, seed=1),
     " by the paper's filter": lambda: ParticleFilter(BIN_S, seed=1),
 }
-"""Functions that make the estimators to judge. The key is the ending of the names of an
-estimator's figures.
-"""
+"""Functions that make the estimators to judge. The names of an estimator's figures end with its key."""
 KNOWN_OVER_S: Final = (1.0, 3.0)
 """Times in seconds over which an ideal estimator would know a rate's mean. Its intervals still have the width
 of the rate's swings.
@@ -51,7 +49,9 @@ def trace(outcome: RunResult) -> Trace:
     bins = max(len(flow.t_s) for flow in series)
 
     def column(name: str, before: float = 0.0) -> Floats:
-        """(bins, flows); a flow that starts later has `before` until then."""
+        """Return a column of all flows, shape (bins, flows). A flow that starts later has `before` until
+        then.
+        """
         columns = [getattr(flow, name) for flow in series]
         padded = [np.pad(one, (bins - len(one), 0), constant_values=before) for one in columns]
         stacked: Floats = np.stack(padded, axis=1)

@@ -28,7 +28,9 @@ def _trace(path: str) -> str:
 
 
 def _relative(results: Results, scheme: str, to: str) -> float:
-    """Power over another scheme's, the geometric mean over the traces."""
+    """Return a scheme's power over the power of the scheme `to`, as the geometric mean over the traces. It is
+    NaN if a ratio is not above 0.
+    """
     ratios = [
         over(results.mean(power, path, scheme), results.mean(power, path, to)) for path in results.paths
     ]
