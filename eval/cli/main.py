@@ -298,7 +298,7 @@ def _add_suite(add: Commands) -> None:
 def _add_traffic(add: Commands) -> None:
     made = _command(
         add, "traffic", traffic.traffic,
-        "run a server's flows over several paths at once, compare schemes, and replay the learner",
+        "run a server's flows over several paths at once, and compare schemes",
         kernel=True,
     )  # fmt: skip
     made.add_argument(
@@ -324,13 +324,6 @@ def _add_traffic(add: Commands) -> None:
         "--seeds", type=_seeds, default=[], metavar="N|N-M|N,M,...",
         help="the first half chooses the oracle's arms, and the figures are of the others; default: 1-2",
     )  # fmt: skip
-    made.add_argument(
-        "--visits", type=whole(1, 10_000), default=400, metavar="N",
-        help="visits of each path in a replay; default: 400",
-    )  # fmt: skip
-    made.add_argument(
-        "--replays", type=whole(1, 10_000), default=20, metavar="N", help="number of replays; default: 20"
-    )
     _settings_option(made)
     _daemon_option(made)
     _executor_options(made)

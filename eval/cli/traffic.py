@@ -38,9 +38,7 @@ on."""
 
 
 def traffic(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """Run the schemes and compare them. Replay the learner from flow to flow on these runs. Write JSON, all
-    flows, and a picture.
-    """
+    """Run the schemes and compare them. Write JSON, all flows, and a picture."""
     need_pictures()
     low, high = LIMITS["load"]
     if not low <= options.load <= high:
@@ -77,8 +75,6 @@ def traffic(options: argparse.Namespace, console: Console, progress: Console) ->
         reference=DECISION if DECISION in options.schemes else options.schemes[0],
         arms=[scheme for scheme in options.schemes if is_fixed(scheme)],
         seeds=seeds,
-        visits=options.visits,
-        replay_seeds=options.replays,
     )
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)

@@ -30,10 +30,13 @@ from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.errors import RefusedError
 from ltp_switcher.eval.report.traffic_flows import FlowSet, visit_numbers
-from ltp_switcher.eval.report.traffic_results import LEAST_VISITS
 
 PAUSE_S: Final = 5.0
 """Mean pause in seconds between two visits (groups of flows) to a path, beyond the second that ends one."""
+LEAST_VISITS: Final = 5
+"""Least number of measured visits (groups of flows to a path) that each lot needs on a path. Other paths are
+not replayed.
+"""
 _BEGIN_S: Final = 1_800_000_000.0
 _START_S: Final = 600.0
 _DEFAULT: Final = int(ArmId.CUBIC)

@@ -13,18 +13,16 @@ from rich.table import Table
 from ltp_switcher.eval.report.comparison_pictures import Bar, draw_groups, name_schemes
 from ltp_switcher.eval.report.drawing import GREY, headline, picture
 from ltp_switcher.eval.report.traffic_flows import CLASSES
-from ltp_switcher.eval.report.traffic_results import Figures, ReplaySummary
+from ltp_switcher.eval.report.traffic_results import Figures
 from ltp_switcher.eval.suite.score import Mean
 
 _SIZE_IN: Final = (12.0, 9.0)
 
 
 def tables(figures: Figures) -> Iterator[Table]:
-    """Return the tables: completion times by class, rewards by path, and the replay."""
+    """Return the tables: completion times by class, and rewards by path."""
     yield _times(figures)
     yield _rewards(figures)
-    if figures.replay is not None:
-        yield _replay(figures.reference, figures.replay)
 
 
 def plain_table(title: str, *heads: str) -> Table:
@@ -63,28 +61,6 @@ def _rewards(figures: Figures) -> Table:
     table.add_row("unfinished", "", *(str(of.unfinished) for of in figures.schemes.values()))
     table.add_row("not told of", "", *(str(of.untold) for of in figures.schemes.values()))
     return table
-
-
-def _replay(reference: str, replay: ReplaySummary) -> Table:
-    least = min(count for path in replay.paths for count in replay.visits[path].values())
-    table = plain_table(
-        f"Replays of the learner on these runs, over {reference}; {len(replay.paths)} paths with enough "
-        f"visits, {least} or more of each scheme; trials cost at most {replay.ledger_max:.2%} of the "
-        f"reward, {replay.worst_path_max:.2%} of a path's",
-        "visits", "reward", "best", "closed", "regret", "trials", "cost",
-    )  # fmt: skip
-    for one in replay.windows:
-        table.add_row(
-            f"{one.first} to {one.last}", _interval(one.reward, ".3f"), f"{one.best:.3f}",
-            _interval(one.closed, ".2f"), _interval(one.regret, ".1%"), f"{one.trials:.1%}",
-            f"{one.cost:.2%}",
-        )  # fmt: skip
-    return table
-
-
-def _interval(of: tuple[float, float, float], form: str) -> str:
-    mean, low, high = of
-    return "-" if math.isnan(mean) else f"{mean:{form}}\n{low:{form}} to {high:{form}}"
 
 
 def _mean(mean: Mean | None) -> tuple[str, str]:

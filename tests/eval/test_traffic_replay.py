@@ -87,3 +87,14 @@ def test_flows_without_arms_are_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "flows.csv").write_text(flows_csv(made({"switcher": (1.0, 1.0)})))
     with pytest.raises(RefusedError, match="--schemes switcher,ltp,bbr"):
         traffic_replay.measured(read_flows([tmp_path]), "switcher")
+
+
+def test_a_path_with_few_visits_is_not_replayed() -> None:
+    flows = made(SPEEDS).flows
+    # Vegas keeps four visits, one less than a lot needs, on the second path.
+    few = (flows["scheme"] == 1) & (flows["path"] == 1) & (flows["at_s"] >= 4 * 30.0)
+    paths = traffic_replay.measured(FlowSet(tuple(SPEEDS), PATHS, flows[~few]), "switcher")
+    assert [path.path for path in paths] == ["better"]
+    one_more = few & (flows["at_s"] >= 5 * 30.0)
+    paths = traffic_replay.measured(FlowSet(tuple(SPEEDS), PATHS, flows[~one_more]), "switcher")
+    assert [path.path for path in paths] == ["better", "worse"]
