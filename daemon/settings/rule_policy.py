@@ -26,7 +26,7 @@ CASES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RuleSection(Section):
-    """The thresholds of the policy `rule`; see daemon/choose/rule/rule.py."""
+    """The thresholds of the policy `rule`; see daemon/choose/rule."""
 
     start_s: float = key(
         2.0,
