@@ -123,9 +123,7 @@ class Surprise(SlotArrays):
     _owed = column(np.bool_)
     """Whether the arm has fallen while no probe was due."""
     _gap = column(np.float64)
-    """Distance of the last look's log reward from the highest level of its arm. After `bar` it is the
-    distance of the barred role's level from the highest level of any role.
-    """
+    """Distance of the last look's log reward from the highest level of its arm."""
     _probe_ns = column(np.float64)
     """Earliest time of the next probe, CLOCK_MONOTONIC."""
 
@@ -206,8 +204,7 @@ class Surprise(SlotArrays):
 
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
         """Bar the given role of each player, because it starves. Both arrays have the shape (n,)."""
-        self._gap[slots] = self._most(slots) - self._level[slots, role]
-        far = self._gap[slots] > np.maximum(FAR, SURE * self._error(slots, role))
+        far = self._lack(slots, role) > np.maximum(FAR, SURE * self._error(slots, role))
         self._wait_s[slots, role] = np.where(far, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
         # The last probe was worth its cost, so the next one need not wait for longer.
@@ -221,7 +218,7 @@ class Surprise(SlotArrays):
         If a role has not run since its last bar ended, the result is false, so that it gets another chance.
         """
         news = (self._count[slots, role] > 0) & (self._seen_ns[slots, role] >= self._barred_ns[slots, role])
-        gap = self._most(slots) - self._level[slots, role]
+        gap = self._lack(slots, role)
         found: Bools = news & (gap > np.maximum(HALF, SURE * self._error(slots, role)))
         return found
 
@@ -232,12 +229,12 @@ class Surprise(SlotArrays):
         found: Bools = self._barred_ns[slots, role] > now_ns
         return found
 
-    def more(self, slots: Slots) -> Floats:
-        """The ratio of the best role's reward to the reward of the role that was barred last, shape (n,).
-
-        This holds from `bar` to the next look of the player.
+    def more(self, slots: Slots, role: Ints) -> Floats:
+        """The ratio of the best role's reward to the reward of the given role, by their levels, shape (n,).
+        It is infinite if the role has earned nothing.
         """
-        more: Floats = np.exp(self._gap[slots])
+        with np.errstate(over="ignore"):
+            more: Floats = np.exp(self._lack(slots, role))
         return more
 
     def left(self, slots: Slots) -> Floats:
@@ -283,6 +280,11 @@ class Surprise(SlotArrays):
         looks = np.clip(self._count[slots, role], 1, MEMORY)
         error: Floats = np.sqrt(self._noise2[slots] * (1.0 / looks + 1.0 / MEMORY))
         return error
+
+    def _lack(self, slots: Slots, role: Ints) -> Floats:
+        """Distance of the role's level from the highest level of any role, shape (n,)."""
+        lack: Floats = self._most(slots) - self._level[slots, role]
+        return lack
 
     def _most(self, slots: Slots) -> Floats:
         """The highest level that any role has, shape (n,); -inf where none has one."""

@@ -385,7 +385,7 @@ class Transitions(SlotArrays):
         role = ROLE[state]
         lacks = self._surprise.lacks(slots, role) & ready
         self._bar(slots[lacks], role[lacks])
-        starved = self._surprise.barred(slots, role, self._now_ns)
+        starved, more = self._surprise.barred(slots, role, self._now_ns), self._surprise.more(slots, role)
         # An arm that has never run cannot have starved, and the self-check leaves it as soon as it does.
         unseen = self._surprise.unseen(slots, STEADY, self._now_ns)
         instead = np.where(unseen, STEADY, self._surprise.instead(slots, self._now_ns))
@@ -401,7 +401,7 @@ class Transitions(SlotArrays):
         self._other_arm(at, shorter[given])
         self.state[at] = state[given]
         self.code[at] = reason[given]
-        self.value[at] = np.where(starved, self._surprise.more(slots), np.select(where, shown, ratio))[given]
+        self.value[at] = np.where(starved, more, np.select(where, shown, ratio))[given]
         probing = given & (role == PROBING)
         probed = slots[probing]
         self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
@@ -430,19 +430,22 @@ class Transitions(SlotArrays):
         steady = np.full(slots.shape, STEADY)
         starves = self._surprise.barred(slots, steady, self._now_ns) | self._surprise.lacks(slots, steady)
         self._empty(slots[~starves], why.SAME, self.looks.floor_us[slots[~starves]])
-        self._run_best(slots[starves])
+        self._run_best(slots[starves], steady[starves])
 
     def _leave(self, slots: Slots) -> None:
         """These players' arms starve beside what another one has shown, which takes over."""
-        self._bar(slots, self.role(slots))
-        self._run_best(slots)
+        starving = self.role(slots)
+        self._bar(slots, starving)
+        self._run_best(slots, starving)
 
-    def _run_best(self, slots: Slots) -> None:
-        """The arm takes over that has shown the most on the path."""
+    def _run_best(self, slots: Slots, starving: Ints) -> None:
+        """The arm takes over that has shown the most on the path. `starving` has the roles that would starve
+        there, shape (n,).
+        """
         self._was_steady[slots] = False
         state = AS_BEST[self._surprise.instead(slots, self._now_ns)]
         self.code[slots] = why.STARVED
-        self.value[slots] = self._surprise.more(slots)
+        self.value[slots] = self._surprise.more(slots, starving)
         self._other_arm(slots)
         self.state[slots] = state
         again = slots[ROLE[state] == PROBING]
@@ -467,7 +470,7 @@ class Transitions(SlotArrays):
     def _other_arm(self, slots: Slots, tried: Bools | None = None) -> None:
         """These players change their arms: what the old one has shown lately is not the new one's.
 
-        `tried`: where a trial of the careful arm begins or has ended, shape (n,); None for nowhere.
+        `tried`: where a trial of the careful arm begins, shape (n,); None for nowhere.
         """
         self._surprise.other_arm(slots)
         self.drain.other_arm(slots)

@@ -28,9 +28,9 @@ class Told(RuleChooser):
         self.changes: set[tuple[State, State]] = set()
 
     def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-        before = State(self._state[0])
+        before = State(self._players.state[0])
         draw = super().step(slots, records, given)
-        after = State(self._state[0])
+        after = State(self._players.state[0])
         if after != before:
             self.changes.add((before, after))
         return draw

@@ -172,6 +172,22 @@ def _found(levels: list[tuple[int, float]], noise: float, seed: int) -> str:
     return ""
 
 
+def test_the_reward_of_others_is_told_by_levels_and_not_by_the_last_look() -> None:
+    """Eight looks under role 0 at 10, eight under role 1 at 9, and then one bad look of role 1 at 5."""
+    surprise, slot, role = Surprise(), np.array([0]), np.array([1])
+    surprise.reset(slot)
+    for look in range(17):
+        if look == 8:
+            surprise.other_arm(slot)
+        earned = np.array([10.0 if look < 8 else 9.0 if look < 16 else 5.0])
+        _look(surprise, 0 if look < 8 else 1, earned, earned, (1.0 + look * LOOK_S) * 1e9)
+        if look == 15:
+            surprise.bar(slot, role, 0)
+            assert surprise.more(slot, role)[0] == pytest.approx(math.e)
+    # A level is a mean over eight looks, so one look moves it by half.
+    assert surprise.more(slot, role)[0] == pytest.approx(math.exp(1.5), rel=0.01)
+
+
 def _bars_for_s(looks: int, noise: float) -> float:
     """The time for which an arm is barred after these looks, at a fifth of the reward of another arm."""
     surprise, slot, now_ns = Surprise(), np.array([0]), int(1e9)
