@@ -210,13 +210,16 @@ void mutant_heard(struct sock *sk, s64 rtt_us)
 static void mutant_hook_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	const struct tcp_congestion_ops *orig = mutant_arm_of(sk)->orig;
-	struct ack_sample exact = *sample;
 
 	/* A base RTT that is too low by a part of a millisecond is a queue to Vegas. */
-	if (mutant_rtt_coarse(sample->rtt_us, tcp_sk(sk)->total_retrans))
+	if (orig->pkts_acked && mutant_rtt_coarse(sample->rtt_us, tcp_sk(sk)->total_retrans)) {
+		struct ack_sample exact = *sample;
+
 		exact.rtt_us = -1;
-	if (orig->pkts_acked)
 		orig->pkts_acked(sk, &exact);
+	} else if (orig->pkts_acked) {
+		orig->pkts_acked(sk, sample);
+	}
 	mutant_acked(sk, sample->rtt_us);
 }
 

@@ -77,14 +77,19 @@ static __always_inline u32 mutant_path_floor_us(const struct mutant_path *path)
 	return path->older_us < path->newer_us ? path->older_us : path->newer_us;
 }
 
+/* An exact RTT is a whole number of milliseconds once in a thousand times. */
+static __always_inline bool mutant_rtt_whole_ms(u32 rtt_us)
+{
+	return rtt_us % 1000 == 0;
+}
+
 /*
  * Whether an RTT may be in whole milliseconds, rounded down. An ACK of retransmitted packets alone
- * has no send time, so the kernel takes its RTT from TCP's timestamps. An exact RTT is a whole
- * number of milliseconds once in a thousand times.
+ * has no send time, so the kernel takes its RTT from TCP's timestamps.
  */
 static __always_inline bool mutant_rtt_coarse(s64 rtt_us, u32 total_retrans)
 {
-	return unlikely((u32)rtt_us % 1000 == 0 && total_retrans);
+	return total_retrans && unlikely(mutant_rtt_whole_ms(rtt_us));
 }
 
 /* The RTT floor, µs, not rounded down; MUTANT_RTT_UNKNOWN before the first. */
@@ -106,7 +111,7 @@ static __always_inline bool mutant_path_heard(struct mutant_path *path, s64 rtt_
 {
 	if (likely(rtt_us >= 0) && (u32)rtt_us < path->round_min_us)
 		path->round_min_us = rtt_us;
-	if (unlikely((u32)rtt_us < path->exact_us) && rtt_us >= 0 && (u32)rtt_us % 1000)
+	if (unlikely((u32)rtt_us < path->exact_us) && rtt_us >= 0 && !mutant_rtt_whole_ms(rtt_us))
 		path->exact_us = rtt_us;
 	path->held_back |= held_back;
 	return unlikely((s32)(delivered - path->round_end) >= 0);
