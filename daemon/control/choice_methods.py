@@ -18,7 +18,7 @@ from ltp_switcher.daemon.control.audit import change_json
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
-from ltp_switcher.daemon.control.describe import flow_json
+from ltp_switcher.daemon.control.describe import arm_names, flow_json
 from ltp_switcher.daemon.control.overrides import CHANGES_MAX, CONFIRM_MAX_S, Pin, tag
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.settings.load import as_dict, changed, flatten, key_of
@@ -76,9 +76,10 @@ class ChoiceMethods:
     def _pool(self, _: Params) -> dict[str, Json]:
         engine = self._daemon.engine
         found: dict[str, Json] = {
-            prefix: self._names(outcome.team) for prefix, outcome in engine.teams.found.items()
+            prefix: arm_names(self._daemon.names, outcome.team)
+            for prefix, outcome in engine.teams.found.items()
         }
-        return {"arms": self._names(engine.chooser.pool), "teams": found}
+        return {"arms": arm_names(self._daemon.names, engine.chooser.pool), "teams": found}
 
     def _set_pool(self, params: Params) -> Saved:
         arms = params.get("arms")
@@ -221,9 +222,6 @@ class ChoiceMethods:
     def _confirm(self, _: Params) -> Saved:
         numbers, save = self._daemon.choices.confirm(self._caller())
         return Saved({"confirmed": list(numbers)}, save)
-
-    def _names(self, arms: tuple[int, ...]) -> list[Json]:
-        return [self._daemon.names[arm] for arm in arms]
 
 
 def confirm_within_s(params: Params) -> float | None:

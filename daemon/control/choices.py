@@ -196,8 +196,8 @@ class Choices:
                 [str(policy) for policy in gone],
                 [str(policy) for policy in come],
                 caller,
-                undo=_entries(before),
-                made=digest(_entries(policies)),
+                undo=entries(before),
+                made=digest(entries(policies)),
             )
         return self.save()
 
@@ -329,7 +329,7 @@ class Choices:
             cast("dict[str, Json]", _json(self._settings)),
             dict(self._pins),
             self._boot,
-            tuple(_entries(self.policies)),
+            tuple(entries(self.policies)),
             tuple(self._changes),
             self._trial,
         )
@@ -388,7 +388,7 @@ class Choices:
         count.
         """
         if change.what == _POLICIES:
-            return change.made == digest(_entries(self.policies))
+            return change.made == digest(entries(self.policies))
         gone: dict[str, Json] = {"runtime": None} if fresh else {}
         made = cast("dict[str, Json]", change.made)
         return {**self._chosen(change.what), **gone} == {**made, **gone}
@@ -444,7 +444,8 @@ def _live_value(name: str, raw: Json) -> Value:
     return check(key, raw)
 
 
-def _entries(policies: Policies) -> list[Json]:
+def entries(policies: Policies) -> list[Json]:
+    """The policies in the form of a policy document. The most specific policy comes first."""
     return [cast("Json", policy.entry()) for policy in policies.entries]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import Final
 
@@ -22,6 +22,11 @@ UNLIMITED_PACING: Final = 2**64 - 1
 UNLIMITED_PACING_32: Final = 2**32 - 1
 
 Names = Mapping[int, str]
+
+
+def arm_names(names: Names, arms: Iterable[int]) -> list[Json]:
+    """The names of these arms, in their order. Raises `KeyError` if an arm has no name."""
+    return [names[arm] for arm in arms]
 
 
 def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choice_methods import ChoiceMethods
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled, cookie_of, slot_of
-from ltp_switcher.daemon.control.describe import arm_json, flow_json
+from ltp_switcher.daemon.control.describe import arm_json, arm_names, flow_json
 from ltp_switcher.daemon.control.families import to_json
 from ltp_switcher.daemon.control.fleet_methods import FleetMethods
 from ltp_switcher.daemon.control.metrics import families
@@ -120,7 +120,7 @@ class Methods:
             "flows_refused": count.flows_refused,
             "median_rtt_ms": listing.median_rtt_ms(engine.table),
             "busy": engine.busy,
-            "pool": self._names(engine.chooser.pool),
+            "pool": arm_names(self._daemon.names, engine.chooser.pool),
             "k": engine.teams.k,
             "searches": len(engine.teams.searches),
             "teams": len(engine.teams.found),
@@ -240,7 +240,8 @@ class Methods:
         ]  # fmt: skip
         found: list[Json] = [
             {
-                "prefix": prefix, "arms": self._names(outcome.team), **self._measured(outcome),
+                "prefix": prefix, "arms": arm_names(self._daemon.names, outcome.team),
+                **self._measured(outcome),
                 "gaps": self._by_name(gaps(outcome.team, outcome.means or {})),
             }
             for prefix, outcome in teams.found.items()
@@ -273,9 +274,6 @@ class Methods:
 
     def _version(self, _: Params) -> Json:
         return {"version": ltp_switcher.__version__, "record_version": protocol.RECORD_VERSION}
-
-    def _names(self, arms: tuple[int, ...]) -> list[Json]:
-        return [self._daemon.names[arm] for arm in arms]
 
 
 def _words(names: frozenset[str]) -> str:

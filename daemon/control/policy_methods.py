@@ -11,6 +11,7 @@ from typing import cast
 from ltp_switcher.daemon.control.answers import Method, Params, Result, Saved
 from ltp_switcher.daemon.control.caller import Caller
 from ltp_switcher.daemon.control.choice_methods import confirm_within_s, expect
+from ltp_switcher.daemon.control.choices import entries
 from ltp_switcher.daemon.control.client import Json
 from ltp_switcher.daemon.control.controlled import Controlled
 from ltp_switcher.daemon.settings.policies import Policies, difference, parse
@@ -68,8 +69,3 @@ class PolicyMethods:
         for policy in policies.entries:
             arms = tuple(range(len(policy.pool))) or teams.candidates
             teams.check(teams.settings, policy.k or teams.k, arms)
-
-
-def entries(policies: Policies) -> list[Json]:
-    """The policies in the form of a policy document. The most specific policy comes first."""
-    return [cast("Json", policy.entry()) for policy in policies.entries]

@@ -68,8 +68,8 @@ class Outcome:
     """The ends of all rollouts of one design with one true effect.
 
     Attributes:
-        back: share of the rollouts that did not end as `done`. They went back to mode advise, or were still
-            open when the simulation ended.
+        back: share of the rollouts that went back to mode advise. A rollout that was still open when the
+            simulation ended is not one of them.
         early: share of the rollouts that count in `back` and ended before the stage of 50 %.
         wrong: share of the rollouts whose bounds excluded the true effect at any time.
         ends: number of rollouts by end and by the stage's share of the traffic, such as `harm at 10%`.
@@ -101,7 +101,7 @@ def judge(
     ):
         found.append(result)
         yield number
-    back = [one for one in found if one.end != "done"]
+    back = [one for one in found if one.end not in ("done", "open")]
     early = sum(one.stage < HALF for one in back)
     ends = Counter(f"{one.end} at {STAGES[one.stage].share:.0%}" for one in found)
     low, middle, high = np.quantile([one.hours for one in found], (0.05, 0.5, 0.95)).tolist()
