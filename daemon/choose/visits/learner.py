@@ -338,7 +338,8 @@ class Learner:
         surprises.
         """
         return {
-            **self.posteriors.state(), **self.purse.state(), **self.site.state(), **self.paths.state(),
+            **self.posteriors.state(), **self.purse.state(len(self._incumbents)),
+            **self.site.state(), **self.paths.state(),
             "incumbents": self._incumbents.copy(),
         }  # fmt: skip
 

@@ -37,6 +37,7 @@ import numpy as np
 from ltp_switcher.arrays import Floats, Ints
 from ltp_switcher.daemon.choose.visits.posterior import Mixture
 from ltp_switcher.errors import ArtifactError
+from ltp_switcher.slots import SlotArrays, column
 
 SERVER_SHARE: Final = 0.01
 """Largest share of all flows' reward that trials may cost."""
@@ -78,40 +79,30 @@ gains.
 """
 
 
-class Purse:
+class Purse(SlotArrays):
     """The budget of trials on n prefixes, numbered from 0 on. Its unit is the reward of one flow.
 
     The server and each prefix have a purse. Flows pay in a share of their reward, and trials of other arms
     cost reward. A visit is a group of flows to a prefix that began on one arm, with or without a trial.
     """
 
+    flows = column(np.float64)
+    """Flows of each prefix so far."""
+    visits = column(np.float64)
+    """Visits of each prefix so far."""
+    spent = column(np.float64)
+    """Cost of each prefix's trials so far, less their gains."""
+    _aside = column(np.float64)
+    _aside_s = column(np.float64)
+    _bids = column(np.float64)
+    """Worth of each prefix's trial times its flows, by the last plan; 0 without a trial."""
+    _bid_s = column(np.float64)
+    _needed = column(np.float64)
+
     def __init__(self) -> None:
-        self.flows = np.zeros(0)
-        """Flows of each prefix so far, shape (n,)."""
-        self.visits = np.zeros(0)
-        """Visits of each prefix so far, shape (n,)."""
-        self.spent = np.zeros(0)
-        """Cost of each prefix's trials so far, less their gains, shape (n,)."""
-        self._aside = np.zeros(0)
-        self._aside_s = np.zeros(0)
-        self._bids = np.zeros(0)
-        """Worth of each prefix's trial times its flows, by the last plan, shape (n,); 0 without a trial."""
-        self._bid_s = np.zeros(0)
-        self._needed = np.zeros(0)
+        super().__init__()
         self._forgotten = np.zeros(2)
         """Flows of the prefixes that were forgotten, and the cost of their trials."""
-
-    def grow(self, size: int) -> None:
-        """Make room for prefixes with numbers below `size`."""
-        more = max(size - len(self.flows), 0)
-        self.flows = np.concatenate([self.flows, np.zeros(more)])
-        self.visits = np.concatenate([self.visits, np.zeros(more)])
-        self.spent = np.concatenate([self.spent, np.zeros(more)])
-        self._aside = np.concatenate([self._aside, np.zeros(more)])
-        self._aside_s = np.concatenate([self._aside_s, np.zeros(more)])
-        self._bids = np.concatenate([self._bids, np.zeros(more)])
-        self._bid_s = np.concatenate([self._bid_s, np.zeros(more)])
-        self._needed = np.concatenate([self._needed, np.zeros(more)])
 
     @property
     def balance(self) -> float:
@@ -147,14 +138,13 @@ class Purse:
     def forget(self, prefixes: Ints) -> None:
         """Start the purses of these prefixes anew. The server's purse keeps their earnings and costs."""
         self._forgotten += self.flows[prefixes].sum(), self.spent[prefixes].sum()
-        for part in (self.flows, self.visits, self.spent, self._aside, self._bids):
-            part[prefixes] = 0.0
+        self.reset(prefixes)
 
-    def state(self) -> dict[str, np.ndarray]:
-        """The ledger, as arrays that the caller may keep."""
+    def state(self, size: int) -> dict[str, np.ndarray]:
+        """The ledger of the first `size` prefixes, as arrays that the caller may keep."""
         return {
-            "flows": self.flows.copy(), "paid_visits": self.visits.copy(), "spent": self.spent.copy(),
-            "forgotten": self._forgotten.copy(),
+            "flows": self.flows[:size].copy(), "paid_visits": self.visits[:size].copy(),
+            "spent": self.spent[:size].copy(), "forgotten": self._forgotten.copy(),
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, np.ndarray], size: int) -> None:
@@ -168,9 +158,10 @@ class Purse:
             raise ArtifactError("the ledger holds numbers that are not finite")
         if (flows < 0).any() or (visits < 0).any():
             raise ArtifactError("the ledger holds numbers below 0")
-        self.flows, self.visits, self.spent, self._forgotten = flows, visits, spent, forgotten
-        self._aside, self._aside_s = np.zeros(size), np.zeros(size)
-        self._bids, self._bid_s, self._needed = np.zeros(size), np.zeros(size), np.zeros(size)
+        self.grow(size)
+        self.reset(np.arange(self.capacity))
+        self.flows[:size], self.visits[:size], self.spent[:size] = flows, visits, spent
+        self._forgotten = forgotten
 
     def earn(self, prefixes: Ints, flows: Floats) -> None:
         """Take in the flows of visits that have ended, with and without trials. The arrays have the shape
