@@ -15,7 +15,7 @@ from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.lab.recorded_traces import fetch_traces
 from ltp_switcher.eval.mahimahi.run import as_emulated
 from ltp_switcher.eval.report import cost as costs
-from ltp_switcher.eval.report import demo, tables
+from ltp_switcher.eval.report import demo, step_cost, tables
 from ltp_switcher.eval.report import handover as handovers
 from ltp_switcher.eval.report import team_agreement as agreement
 from ltp_switcher.eval.report.claims.catalogue import CLAIMS
@@ -143,7 +143,13 @@ def demonstrate(options: argparse.Namespace, console: Console, progress: Console
 
 
 def cost(options: argparse.Namespace, console: Console, progress: Console) -> None:
-    """`ltp-eval cost`: it measures the module's cost in instructions per acknowledged packet."""
+    """`ltp-eval cost`: it measures the module's cost in instructions per acknowledged packet, or the daemon's
+    cost in instructions per step.
+    """
+    if options.step_flows:
+        step = step_cost.measure_step(progress, options.step_flows, kernel=options.kernel)
+        show(options, console, step.to_dict(), lambda: step_cost.step_table(step))
+        return
     measured = costs.measure_costs(progress, kernel=options.kernel, use_cache=options.cache)
     show(options, console, [one.to_dict() for one in measured], lambda: costs.costs_table(measured))
 

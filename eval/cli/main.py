@@ -33,7 +33,7 @@ from ltp_switcher.eval.cli import (
     traffic_replay,
 )
 from ltp_switcher.eval.lab.script import PLACES, USUAL_PLACE
-from ltp_switcher.eval.report import demo, engine_agreement
+from ltp_switcher.eval.report import demo, engine_agreement, step_cost
 from ltp_switcher.eval.run.executor import default_parallel
 from ltp_switcher.eval.run.results import ENGINES, KERNELS
 from ltp_switcher.eval.run.schemes import KERNEL_ARMS
@@ -81,8 +81,14 @@ def parser() -> argparse.ArgumentParser:
     _add_claims(add)
     _add_gain(add)
     cost = _command(
-        add, "cost", commands.cost, "count the guest's instructions per acknowledged packet", kernel=True
-    )
+        add, "cost", commands.cost,
+        "count the guest's instructions per acknowledged packet, or those of a step of the daemon",
+        kernel=True,
+    )  # fmt: skip
+    cost.add_argument(
+        "--step-flows", type=whole(1, step_cost.FLOWS_MAX), metavar="N",
+        help="count the instructions of a step of the daemon with N flows, and no packet's",
+    )  # fmt: skip
     _cache_option(cost)
     handover = _command(
         add, "handover", commands.handover, "run a schedule of switches with and without a fitting window",
