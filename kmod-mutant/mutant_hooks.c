@@ -114,6 +114,8 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 	floor_us = mutant_path_floor_us(&m->path);
 	rec->rtt_floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
 	rec->bdp = mutant_path_bdp(&m->path);
+	rec->silent_us = m->path.round[0].silent_us;
+	rec->turn_pkts = mutant_path_turn(&m->path);
 	rec->round_trips = m->path.rounds;
 	rec->siblings = mutant_dest_flows(m->dest);
 	if (unlikely(m->path.longer))
@@ -153,7 +155,8 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 		mutant_step_began(sk, m, &step->rec);
 	if (unlikely(m->pulse.phase))
 		mutant_pulse_acked(sk, &m->pulse, tp->delivered - f->last.delivered);
-	if (mutant_path_heard(&m->path, rtt_us, tp->delivered, tp->rate_app_limited | m->draining))
+	if (mutant_path_heard(&m->path, tp->tcp_mstamp, rtt_us, tp->delivered,
+			      tp->rate_app_limited | m->draining))
 		mutant_round_ended(sk, f, &step->rec, rtt_us);
 	mutant_sample_read(sk, rate, rtt_us, &sample);
 	if (m->draining)

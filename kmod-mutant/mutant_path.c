@@ -4,12 +4,14 @@
 
 #define HALF_US		5000000U	/* half of the floor's window */
 #define ROUND_US_MAX	(~0U)
+#define DELAYED_PKTS	2U		/* packets of a delayed ACK */
 
 void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 in_flight)
 {
 	*path = (struct mutant_path){
 		.half_us = now_us,
 		.round_us = now_us,
+		.ack_us = now_us,
 		.older_us = MUTANT_RTT_UNKNOWN,
 		.newer_us = MUTANT_RTT_UNKNOWN,
 		.exact_us = MUTANT_RTT_UNKNOWN,
@@ -69,7 +71,9 @@ void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_a
 		path->round[1] = path->round[0];
 		path->round[0].pkts = ack->delivered - path->round_begin;
 		path->round[0].us = us;
+		path->round[0].silent_us = path->gaps_us2 / us;
 	}
+	path->gaps_us2 = 0;
 	path->rounds++;
 	path->round_us = ack->now_us;
 	path->round_begin = ack->delivered;
@@ -95,6 +99,25 @@ u32 mutant_path_bdp(const struct mutant_path *path)
 			most = pkts;
 	}
 	return most < ~0U ? most : ~0U;
+}
+
+/*
+ * The packets that a turn of ACKs brings, where it is silent between two turns for longer than the
+ * RTT floor; else 0. Two of them are no turn's: a receiver delays its ACKs for as many.
+ */
+u32 mutant_path_turn(const struct mutant_path *path)
+{
+	u32 floor_us = mutant_path_floor_us(path), i;
+	u64 most = 0, pkts;
+
+	for (i = 0; i < 2; i++) {
+		if (!path->round[i].us || path->round[i].silent_us <= floor_us)
+			continue;
+		pkts = (u64)path->round[i].pkts * path->round[i].silent_us / path->round[i].us;
+		if (pkts > most)
+			most = pkts;
+	}
+	return most > DELAYED_PKTS ? most - DELAYED_PKTS : 0;
 }
 
 /*
@@ -137,6 +160,7 @@ u32 mutant_handover_window(const struct mutant_path *path, u32 mode, u32 window,
 {
 	u32 bdp = mutant_path_bdp(path), drained;
 
+	bdp += mutant_path_turn(path);
 	if (!bdp || mode == MUTANT_HANDOVER_MODE_AS_IS)
 		return window;
 	drained = 2ULL * bdp > (u64)in_flight + MUTANT_HANDOVER_MIN ?

@@ -11,6 +11,11 @@
  * last two round trips gives the rate. A round trip in which the application or an arm that drains
  * the queue (BBR's ProbeRTT) held the flow back tells nothing of the path.
  *
+ * Where ACKs come in turns, as on a radio link, a window of the bandwidth-delay product leaves the
+ * path idle between two turns: it has to hold a turn's packets, too. The silence between two turns
+ * tells them. A burst of the flow's own window is silent for the RTT floor at most, so only a longer
+ * silence counts.
+ *
  * Pure logic, tested on the host.
  */
 #ifndef _MUTANT_PATH_H
@@ -30,15 +35,18 @@
 #define MUTANT_RTT_UNKNOWN	(~0U)
 #define MUTANT_HANDOVER_MIN	4U	/* packets; as BBR's least window */
 
-/* One round trip: packets delivered in it, and how long it took. */
+/* One round trip: packets delivered in it, how long it took, and how long ACKs kept silent. */
 struct mutant_round {
 	u32 pkts;
 	u32 us;
+	u32 silent_us;			/* mean length of the gap between ACKs at a moment of it */
 };
 
 struct mutant_path {
 	u64 half_us;			/* begin of the newer half of the floor's window, µs */
 	u64 round_us;			/* time when the round trip in progress began, µs */
+	u64 ack_us;			/* time of the last ACK, µs */
+	u64 gaps_us2;			/* sum of the squares of its gaps between ACKs, µs² */
 	u32 older_us;			/* least RTT of the older half, µs */
 	u32 newer_us;			/* least RTT of the newer half, µs */
 	u32 exact_us;			/* least RTT that is not in whole milliseconds, µs */
@@ -68,6 +76,7 @@ void mutant_path_init(struct mutant_path *path, u64 now_us, u32 delivered, u32 i
 void mutant_path_round_ends(struct mutant_path *path, const struct mutant_path_ack *ack);
 void mutant_path_cut(struct mutant_path *path, u32 window, u32 delivered, u32 in_flight);
 u32 mutant_path_bdp(const struct mutant_path *path);
+u32 mutant_path_turn(const struct mutant_path *path);
 u32 mutant_handover_window(const struct mutant_path *path, u32 mode, u32 window, u32 in_flight,
 			   bool own_model, u32 *ssthresh);
 
@@ -106,9 +115,13 @@ static inline u32 mutant_path_exact_us(const struct mutant_path *path, u32 total
  * Take in an ACK; whether it ends a round trip, of which mutant_path_round_ends() has to hear. The
  * arguments are as in struct mutant_path_ack.
  */
-static __always_inline bool mutant_path_heard(struct mutant_path *path, s64 rtt_us, u32 delivered,
-					      bool held_back)
+static __always_inline bool mutant_path_heard(struct mutant_path *path, u64 now_us, s64 rtt_us,
+					      u32 delivered, bool held_back)
 {
+	u32 gap_us = now_us - path->ack_us;
+
+	path->ack_us = now_us;
+	path->gaps_us2 += (u64)gap_us * gap_us;
 	if (likely(rtt_us >= 0) && (u32)rtt_us < path->round_min_us)
 		path->round_min_us = rtt_us;
 	if (unlikely((u32)rtt_us < path->exact_us) && rtt_us >= 0 && !mutant_rtt_whole_ms(rtt_us))

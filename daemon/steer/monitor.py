@@ -35,7 +35,7 @@ _ECHOES: Final = protocol.ECHOES_MAX
 # Fields of 64 bits come before fields of 32 bits, as `Columns` demands, and the echoes come last.
 _SUMMED: Final = 2
 _RTT_SAMPLES, _RTT_SUM_S, _DELIVERED, _LOST, _PACING_BPS = range(5)
-_WINDOW, _IN_FLIGHT, _MIN_RTT_US, _FLOOR_US, _MSS, _ECHO = range(5, 11)
+_WINDOW, _IN_FLIGHT, _MIN_RTT_US, _FLOOR_US, _MSS, _TURN, _ECHO = range(5, 12)
 _WIDTH: Final = _ECHO + 6 * _ECHOES
 _ADDS_UP: Final = np.array([[1.0] * _SUMMED + [0.0] * (_WIDTH - _SUMMED)])
 _UNITS: Final = np.ones((_WIDTH, 1))
@@ -47,7 +47,7 @@ _ROW: Final = np.dtype(f"V{8 * _WIDTH}")
 
 _FIELDS: Final = Columns(
     "rtt_samples", "rtt_stat.sum", "total_delivered", "total_lost", "pacing_rate",
-    "snd_cwnd", "in_flight", "min_rtt_us", "rtt_floor_us", "mss",
+    "snd_cwnd", "in_flight", "min_rtt_us", "rtt_floor_us", "mss", "turn_pkts",
     *(
         f"echo.{at}.{name}"
         for at in range(_ECHOES)
@@ -207,6 +207,7 @@ class Monitor(SlotArrays):
             window_pkts=seen[_WINDOW],
             pacing_pps=seen[_PACING_BPS] / np.maximum(seen[_MSS], 1.0),
             in_flight_pkts=in_flight,
+            turn_pkts=seen[_TURN],
             echo=echo,
             previous_echo=previous_echo,
         )

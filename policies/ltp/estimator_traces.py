@@ -130,6 +130,7 @@ def from_counters(
             window_pkts=np.full(rate.shape[1], np.nan),
             pacing_pps=np.full(rate.shape[1], np.nan),
             in_flight_pkts=np.full(rate.shape[1], np.nan),
+            turn_pkts=np.zeros(rate.shape[1]),
             echo=Echo(*echo[:, k]),
             previous_echo=Echo(*(echo[:, k - 1] if k else nothing)),
         )

@@ -229,8 +229,10 @@ class WindowSignals(SlotArrays):
             self._starting[slots] = starting
             round_trips = np.minimum(1.0, interval.length_s / np.maximum(interval.rtt_min_s, 1e-3))
             change = np.where(starting, SLOW_START_GROWTH**round_trips, change)
-            # The window continues with the amount that the path carries without a queue.
+            # The window continues with the amount that the path carries without a queue. Where ACKs come in
+            # turns, RTTs are high without a queue, and the window has to hold a turn's packets, too.
             carried_pkts = interval.delivered_pps[ends] * interval.rtt_min_s[ends]
+            carried_pkts += interval.turn_pkts[ends]
             window_pkts[ends] = np.minimum(window_pkts[ends], carried_pkts)
         unused = interval.leaves_unused(window_pkts)
         if np.count_nonzero(unused):

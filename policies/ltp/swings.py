@@ -61,5 +61,6 @@ def _interval(echo: Echo, before: Echo, interval_s: float) -> Interval:
     return Interval(
         index=0, end_s=0.0, length_s=interval_s, active=np.ones(n, np.bool_), sent_pkts=pkts, acked_pkts=pkts,
         lost_pkts=np.zeros(n), rtt_s=echo.rtt_s, rtt_min_s=np.full(n, RTT_MIN_S), window_pkts=pkts,
-        pacing_pps=echo.sending_pps, in_flight_pkts=pkts, echo=echo, previous_echo=before,
+        pacing_pps=echo.sending_pps, in_flight_pkts=pkts, turn_pkts=np.zeros(n), echo=echo,
+        previous_echo=before,
     )  # fmt: skip

@@ -78,6 +78,9 @@ class Interval:
     window_pkts: Floats
     pacing_pps: Floats
     in_flight_pkts: Floats
+    turn_pkts: Floats
+    """Number of packets that a turn of ACKs brings, where ACKs come in turns and the silence between two
+    turns exceeds the RTT floor; else 0. The simulator has no such turns."""
     echo: Echo
     previous_echo: Echo
     """The echo that came before `echo`."""

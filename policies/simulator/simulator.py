@@ -218,6 +218,7 @@ class Simulator:
             window_pkts=self._window.copy(),
             pacing_pps=self._pace.copy(),
             in_flight_pkts=self.bottleneck.offered - self._totals[0],
+            turn_pkts=np.zeros_like(acked),
             echo=echo,
             previous_echo=previous_echo,
             queued_pkts=self.bottleneck.queued.copy(),

@@ -46,7 +46,7 @@ def interval(**changes: object) -> Interval:
     steady = Interval(
         index=33, end_s=1.0, length_s=0.03, active=np.array([True]), sent_pkts=one(30.0),
         acked_pkts=one(30.0), lost_pkts=one(0.0), rtt_s=one(0.1), rtt_min_s=one(0.1), window_pkts=one(100.0),
-        pacing_pps=one(1000.0), in_flight_pkts=one(100.0), echo=echo(5, 1000.0, 0.1, 0.0),
+        pacing_pps=one(1000.0), in_flight_pkts=one(100.0), turn_pkts=one(0.0), echo=echo(5, 1000.0, 0.1, 0.0),
         previous_echo=echo(4, 1000.0, 0.1, 0.0),
     )  # fmt: skip
     return replace(steady, **changes)  # type: ignore[arg-type]
@@ -107,6 +107,20 @@ def test_a_new_flow_starts_slowly_until_it_meets_a_queue() -> None:
     made._window_pkts[0] = 400.0
     after = made.control(SLOTS, replace(big, rtt_s=one(0.13)), up)[0, 0]
     np.testing.assert_allclose(after, 100.0 * (1 + ALPHA))
+
+
+def test_slow_start_leaves_the_packets_of_a_turn_in_the_window() -> None:
+    """ACKs wait for their turn, so the RTT is three times the floor without a queue. The path carries two
+    packets in 2 ms, and a turn brings ten more.
+    """
+    seen = interval(
+        window_pkts=one(20.0), in_flight_pkts=one(20.0), rtt_min_s=one(0.002), rtt_s=one(0.008),
+        turn_pkts=one(10.0),
+    )  # fmt: skip
+    waits = signals(20.0).control(SLOTS, seen, np.zeros((1, 1), np.float32))
+    np.testing.assert_allclose(waits[0, 0], 12.0)
+    queues = signals(20.0).control(SLOTS, replace(seen, turn_pkts=one(0.0)), np.zeros((1, 1), np.float32))
+    np.testing.assert_allclose(queues[0, 0], 2.0)
 
 
 def test_slow_start_ends_at_losses_in_numbers_but_not_at_one() -> None:

@@ -77,8 +77,8 @@ class Way:
                 index=index, end_s=index * INTERVAL_S, length_s=INTERVAL_S, active=YES,
                 sent_pkts=np.array([sent]), acked_pkts=np.array([sent]), lost_pkts=np.zeros(1),
                 rtt_s=np.array([rtt_s]), rtt_min_s=np.array([least_s]), window_pkts=np.array([sent]),
-                pacing_pps=np.array([sent / rtt_s]), in_flight_pkts=np.array([sent]), echo=echo,
-                previous_echo=echo,
+                pacing_pps=np.array([sent / rtt_s]), in_flight_pkts=np.array([sent]), turn_pkts=np.zeros(1),
+                echo=echo, previous_echo=echo,
             )  # fmt: skip
             told = float(self.pulses.hear(SLOTS, seen)[0])
             if not np.isnan(told):
@@ -89,7 +89,7 @@ class Way:
 
     @property
     def least_s(self) -> float:
-        seen = Interval(*([0, 0.0, 0.0, YES] + 4 * [SLOTS] + [np.zeros(1)] + 5 * [SLOTS]))  # type: ignore[arg-type, list-item]
+        seen = Interval(*([0, 0.0, 0.0, YES] + 4 * [SLOTS] + [np.zeros(1)] + 6 * [SLOTS]))  # type: ignore[arg-type, list-item]
         return float(self.pulses.least_s(SLOTS, seen)[0])
 
 

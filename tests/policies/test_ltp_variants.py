@@ -29,7 +29,8 @@ def interval(
     return Interval(
         index=1, end_s=0.06, length_s=0.03, active=one > 0, sent_pkts=sent * one, acked_pkts=acked * one,
         lost_pkts=lost * one, rtt_s=rtt_s * one, rtt_min_s=0.04 * one, window_pkts=80.0 * one,
-        pacing_pps=1000.0 * one, in_flight_pkts=in_flight * one, echo=unheard, previous_echo=unheard,
+        pacing_pps=1000.0 * one, in_flight_pkts=in_flight * one, turn_pkts=0.0 * one,
+        echo=unheard, previous_echo=unheard,
     )  # fmt: skip
 
 

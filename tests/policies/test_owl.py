@@ -45,6 +45,7 @@ def interval(*, number: int = 1, acked: float = 30.0, lost: float = 0.0, rtt_s: 
         window_pkts=50.0 * one,
         pacing_pps=1000.0 * one,
         in_flight_pkts=50.0 * one,
+        turn_pkts=0.0 * one,
         echo=echo,
         previous_echo=echo,
     )

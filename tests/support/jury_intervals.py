@@ -49,6 +49,7 @@ def interval(
         window_pkts=last.sending_pps * 0.04,
         pacing_pps=last.sending_pps,
         in_flight_pkts=np.broadcast_to(in_flight_pkts, shape).astype(np.float64),
+        turn_pkts=np.zeros(shape),
         echo=last,
         previous_echo=before,
     )

@@ -21,7 +21,7 @@ def interval(echo: Echo, before: Echo, rtt_min_s: float = 0.020) -> Interval:
     return Interval(
         index=0, end_s=1.0, length_s=DT_S, active=np.ones(n, np.bool_), sent_pkts=some, acked_pkts=some,
         lost_pkts=0.0 * some, rtt_s=0.020 * some, rtt_min_s=rtt_min_s * some, window_pkts=some,
-        pacing_pps=some, in_flight_pkts=some, echo=echo, previous_echo=before,
+        pacing_pps=some, in_flight_pkts=some, turn_pkts=some, echo=echo, previous_echo=before,
     )  # fmt: skip
 
 

@@ -33,7 +33,8 @@ static u32 run(struct road *road, u32 us, u32 rate_pps, u32 rtt_us, u32 window, 
 		road->now_us += S / rate_pps;
 		ack.now_us = road->now_us;
 		ack.delivered = ++road->delivered;
-		if (mutant_path_heard(&road->path, ack.rtt_us, ack.delivered, ack.held_back)) {
+		if (mutant_path_heard(&road->path, ack.now_us, ack.rtt_us, ack.delivered,
+				      ack.held_back)) {
 			mutant_path_round_ends(&road->path, &ack);
 			rounds++;
 		}
@@ -202,6 +203,59 @@ static void test_handover(void)
 	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_DRAIN, 120, 20, false, &ssthresh) == bdp + 4);
 }
 
+/* Run for @us with ACKs in turns: @pkts of them at once, and then nothing for @silent_us. */
+static void run_turns(struct road *road, u32 us, u32 pkts, u32 silent_us, u32 rtt_us)
+{
+	struct mutant_path_ack ack = { .rtt_us = rtt_us, .in_flight = pkts };
+	u64 end = road->now_us + us;
+	u32 i;
+
+	while (road->now_us < end) {
+		road->now_us += silent_us;
+		ack.now_us = road->now_us;
+		for (i = 0; i < pkts; i++) {
+			ack.delivered = ++road->delivered;
+			if (mutant_path_heard(&road->path, ack.now_us, ack.rtt_us, ack.delivered,
+					      false))
+				mutant_path_round_ends(&road->path, &ack);
+		}
+	}
+}
+
+static void test_turns(void)
+{
+	u32 ssthresh = 0x7fffffff, bdp;
+	struct road road;
+
+	start(&road);
+	CHECK(mutant_path_turn(&road.path) == 0);
+	/* 8000 packets/s, evenly, on a path of 2 ms: a queue makes no turns. */
+	run(&road, S, 8000, 2 * MS, 16, false);
+	run(&road, S, 8000, 12 * MS, 96, false);
+	CHECK(mutant_path_turn(&road.path) == 0);
+	/* As many in turns of 10 ms: 80 packets come at once. */
+	run_turns(&road, S, 80, 10 * MS, 12 * MS);
+	bdp = mutant_path_bdp(&road.path);
+	CHECK(bdp >= 16 && bdp <= 17);
+	CHECK(mutant_path_turn(&road.path) >= 76 && mutant_path_turn(&road.path) <= 80);
+	CHECK(handed_over(&road, MUTANT_HANDOVER_MODE_BDP, 200, 120, false, &ssthresh) ==
+	      bdp + mutant_path_turn(&road.path) + 4);
+	/* A burst of the flow's own ten packets is silent for the RTT, and no turn. */
+	start(&road);
+	run_turns(&road, S, 10, 40 * MS, 40 * MS);
+	CHECK(mutant_path_turn(&road.path) == 0);
+	/* A slow link's delayed ACKs are none. */
+	start(&road);
+	run(&road, S, 100, 7 * MS, 2, false);
+	run_turns(&road, S, 2, 20 * MS, 20 * MS);
+	CHECK(mutant_path_turn(&road.path) == 0);
+	/* What the application holds back tells nothing. */
+	run_turns(&road, S, 80, 10 * MS, 12 * MS);
+	bdp = mutant_path_turn(&road.path);
+	run(&road, S, 10, 7 * MS, 2, true);
+	CHECK(mutant_path_turn(&road.path) == bdp);
+}
+
 static void test_coarse_rtts(void)
 {
 	/* 4.4 ms by the timestamps of a retransmitted packet is 4 ms. */
@@ -242,4 +296,5 @@ void test_path(void)
 	test_cut_before_a_queue();
 	test_cut_on_a_short_path();
 	test_handover();
+	test_turns();
 }

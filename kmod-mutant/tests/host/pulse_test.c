@@ -33,7 +33,7 @@ static void round_trip(struct road *road, bool held_back)
 		ack.now_us = road->now_us + (u64)us * i / window;
 		ack.delivered = ++road->delivered;
 		ack.in_flight = road->window;
-		if (!mutant_path_heard(&road->path, us, ack.delivered, held_back))
+		if (!mutant_path_heard(&road->path, ack.now_us, us, ack.delivered, held_back))
 			continue;
 		mutant_path_round_ends(&road->path, &ack);
 		road->window -= mutant_pulse_round_ends(&road->pulse, &road->path, held_back,

@@ -8,7 +8,7 @@
 
 #define MUTANT_FAMILY_NAME		"mutant"
 #define MUTANT_FAMILY_VERSION	1
-#define MUTANT_RECORD_VERSION	6
+#define MUTANT_RECORD_VERSION	7
 
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
@@ -663,6 +663,10 @@ struct mutant_echo {
  * @weights: Sum of the weights. The chance of the draw was weight / weights.
  * @start_cause: One of start-cause.
  * @reserved: Always 0.
+ * @silent_us: Mean length of the gap between ACKs at a moment of the last round trip, µs; 0:
+ *	unknown.
+ * @turn_pkts: Packets that a turn of ACKs brings, where the silence between turns exceeds the
+ *	RTT floor; else 0.
  */
 struct mutant_record {
 	__u64 cookie;
@@ -726,6 +730,8 @@ struct mutant_record {
 	__u16 weights;
 	__u8 start_cause;
 	__u8 reserved[3];
+	__u32 silent_us;
+	__u32 turn_pkts;
 };
 
 /**
