@@ -12,9 +12,9 @@
  * the queue (BBR's ProbeRTT) held the flow back tells nothing of the path.
  *
  * Where ACKs come in turns, as on a radio link, a window of the bandwidth-delay product leaves the
- * path idle between two turns: it has to hold a turn's packets, too. The silence between two turns
- * tells them. A burst of the flow's own window is silent for the RTT floor at most, so only a longer
- * silence counts.
+ * path idle between two turns: it has to hold a turn's packets, too. The silence between turns
+ * tells how many these are. A burst of the flow's own window is silent for the RTT floor at most,
+ * so only a longer silence counts.
  *
  * Pure logic, tested on the host.
  */

@@ -83,3 +83,18 @@ def test_the_turns_are_drawn_from_the_runs_seed() -> None:
         run_inputs(jittery, seed=3, kernel="6.1").fingerprint()
         != run_inputs(other, seed=3, kernel="6.1").fingerprint()
     )
+
+
+@pytest.mark.lab
+def test_a_learned_arm_takes_a_window_over_that_fills_a_path_of_turns() -> None:
+    """The path holds 14 packets at its RTT floor, and 77 more for the longest turn. A window of the floor's
+    packets alone carries a third of the rate.
+    """
+    link = Link(rtt_ms=2.1, rate_mbps=80.0, jitter_ms=11.4, buffer_pkts=223)
+    turns = Scenario("turns", 6.0, link, (Flow("rule", 0.0, 6.0),))
+    (series,) = read_series(run_scenario(turns, seed=201, place="beside").files["timeseries.csv"].decode())
+    arms = np.array(series.arm)
+    (learned,) = np.nonzero(arms == "ltp")
+    after = learned[0] + np.arange(3, 10)
+    assert (arms[after] == "ltp").all()
+    assert series.goodput_mbps[after].mean() > 0.7 * 80.0
