@@ -34,7 +34,7 @@ struct rule_key {
 };
 
 struct rule {
-	__u32 rank;		/* bits of the prefix and 1; 0: a rule without prefix */
+	__u32 rank;		/* 2 * (prefix bits + 1), 0 without prefix; 1 more with a netns */
 	__u32 chosen;		/* whether its flows get the congestion control */
 	__u64 hits;		/* flows that got it */
 	__u64 missed;		/* flows that the kernel did not let have it */
