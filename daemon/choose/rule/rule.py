@@ -189,7 +189,7 @@ class RuleChooser(Chooser):
         of = self._siblings.player[slots]
         role = self._players.role(of)
         young = (role == STEADY) & self._newcomers.young(slots, now_ns)
-        young &= ~self._players.case("few-packets", self._players.looks.holds_few(of))
+        young &= ~self._players.few(of)
         self._flows.role[slots] = np.where(young, PROBING, role)
         arms = self._flows.of_role[slots, self._flows.role[slots]]
         arms = self._start(slots, young, of_flows, records["arm"], arms)

@@ -283,13 +283,9 @@ class Surprise(SlotArrays):
 
     def _lack(self, slots: Slots, role: Ints) -> Floats:
         """Distance of the role's level from the highest level of any role, shape (n,)."""
-        lack: Floats = self._most(slots) - self._level[slots, role]
+        most = np.where(self._count[slots] > 0, self._level[slots], -np.inf).max(axis=1)
+        lack: Floats = most - self._level[slots, role]
         return lack
-
-    def _most(self, slots: Slots) -> Floats:
-        """The highest level that any role has, shape (n,); -inf where none has one."""
-        most: Floats = np.where(self._count[slots] > 0, self._level[slots], -np.inf).max(axis=1)
-        return most
 
     def _best_other(self, at: Slots, role: Ints, floor_us: Floats, now_ns: Floats) -> Floats:
         """The level of the best other role, less its standard error, shape (n,); -inf where no other role has

@@ -124,7 +124,6 @@ class Transitions(SlotArrays):
         self._trials = self.part(Trials())
         self._surprise = self.part(Surprise())
         self._shown_before = self.part(Surprise())
-        self._chosen: list[Slots] = []
         self._now_ns = 0
 
     def begin(self, player: int, state: State, code: int, value: float = np.nan) -> None:
@@ -149,7 +148,11 @@ class Transitions(SlotArrays):
         role: Ints = ROLE[self.state[players]]
         return role
 
-    def case(self, name: str, found: Bools) -> Bools:
+    def few(self, slots: Slots) -> Bools:
+        """True where the path holds fewer packets than the probing arm's least window, shape (n,)."""
+        return self._case("few-packets", self.looks.holds_few(slots))
+
+    def _case(self, name: str, found: Bools) -> Bools:
         """True where a special case was found, unless the settings leave it out, of the same shape."""
         return np.zeros_like(found) if name in self._settings.without else found
 
@@ -164,7 +167,7 @@ class Transitions(SlotArrays):
         Returns:
             The players whose paths have been judged, so that their roles are worth remembering.
         """
-        self._now_ns, self._chosen = now_ns, []
+        self._now_ns = now_ns
         looks, ended_ns, role = self.looks, seen[TIME_NS], self.role(slots)
         self.path.look(slots, looks.measure(slots, seen), ended_ns)
         least_us = looks.least_us[slots]
@@ -176,15 +179,16 @@ class Transitions(SlotArrays):
         looks.lower(slots[kept], least_us[kept], self._settings.rtt_step)
         self._go_by(signs, slots, role, least_us, ended_ns)
         same = (self.state[slots] == State.PROBES) & (looks.floor_us[slots] < EMPTY * self._was_us[slots])
+        chosen = [slots[signs.starves]]
         if same.any():
-            self._return(slots[same])
+            chosen.append(self._return(slots[same]))
         ready = (role == PROBING) & ~signs.starves & ~same & (self._ready(slots, ended_ns) | signs.freed)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
-            self._judge(slots, ready, staying)
+            chosen.append(self._judge(slots, ready, staying))
         looks.begin(slots, seen)
-        return np.concatenate([slots[:0], *self._chosen])
+        return np.concatenate(chosen)
 
     def _signs(self, slots: Slots, seen: Floats, role: Ints, settled: Bools) -> _Signs:
         """The findings of a look that call for another state. A test of the arm's own queue may begin or end.
@@ -205,19 +209,19 @@ class Transitions(SlotArrays):
         own_us = np.where(steady, STEADY_US, 0.0)
         shorter, rose, high_s = self.drain.look(slots, looks, own_us, seen)
         others = self._end_drain(slots, now_ns)
-        high = self.case("drain", judged & steady & (high_s >= settings.rise_s))
+        high = self._case("drain", judged & steady & (high_s >= settings.rise_s))
         judged &= ~self._begin_drain(slots, high, rose, now_ns)
         stands = judged & (high_s >= QUEUE_RISES * settings.rise_s)
         # The test does not come again at once, because the queue may be another flow's.
         again = now_ns - self._since_ns[slots] >= settings.change_s * 1e9
-        asked = others | self.case("drain", stands & steady & again)
+        asked = others | self._case("drain", stands & steady & again)
         # On a path whose rate varies, the lowest RTT falls whenever the queue does.
         moves = self.state[slots] == State.FOLLOWS
         # A path may become shorter while the earlier arm's queue drains. The window of the longer path would
         # fill the buffer, and so hide that for good.
         draining = looks.drained[slots] | self.drained[slots] | drains
         early = steady & ~settled & ~draining
-        changed = self.case("drain", (judged & ((shorter & ~moves) | rose)) | (early & shorter))
+        changed = self._case("drain", (judged & ((shorter & ~moves) | rose)) | (early & shorter))
         asked &= ~changed
         starves = fell = alone = losing = freed = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
@@ -259,8 +263,8 @@ class Transitions(SlotArrays):
         held = (lasted >= 1) & (looks.grown[slots] | (lasted >= HOLD_MAX))
         testing = np.isin(state, (State.ASKS, State.BESIDE_RIVAL))
         # Behind another flow's queue the RTT says nothing about the path, and a short buffer stays short.
-        varies = self.case("varies", ratio > self._settings.rtt_ratio)
-        few = self.case("few-packets", looks.holds_few(slots))
+        varies = self._case("varies", ratio > self._settings.rtt_ratio)
+        few = self.few(slots)
         stays = self._stays(slots, ratio, held, held | varies)
         held &= ~stays
         varies &= ~stays
@@ -284,10 +288,10 @@ class Transitions(SlotArrays):
         starts &= self.looks.overfilled(slots) == 0
         # Another arm would gain by a shorter queue. BBR has no queue if the application asks for less than
         # the path has.
-        empty = self.case("no-queue", starts & held & (ratio < BEHIND_QUEUE))
+        empty = self._case("no-queue", starts & held & (ratio < BEHIND_QUEUE))
         self.code[slots[empty]] = why.EMPTY
         # Other arms begin slowly after a pause, and a queue is gone when the next request comes.
-        at = slots[self.case("pauses", starts & shown & ~empty)]
+        at = slots[self._case("pauses", starts & shown & ~empty)]
         at = at[self._siblings.alone(at)]
         flows = np.array([self._siblings.oldest(player) for player in at.tolist()], np.intp)
         share = self._pauses.share(flows)
@@ -355,21 +359,23 @@ class Transitions(SlotArrays):
         self.code[slots] = np.where(rose, why.ROSE, why.FELL)
         self.value[slots] = least_us * 1e-3
 
-    def _judge(self, slots: Slots, ready: Bools, again: Bools) -> None:
-        """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`)."""
+    def _judge(self, slots: Slots, ready: Bools, again: Bools) -> Slots:
+        """Give roles where probing ends (`ready`), and other roles where the arm does not fit (`again`). The
+        arrays have the shape (n,). Returns the players that got a role.
+        """
         looks, settings = self.looks, self._settings
         ratio, swing, lost = looks.rtt_ratio(slots), looks.swing(slots), looks.quiet_loss(slots)
         # Vegas halves its window at a loss, as Reno does, so its window never exceeds this many packets.
-        lossy = self.case("lossy", looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS)
+        lossy = self._case("lossy", looks.bdp_pkts[slots] * np.sqrt(lost) > RENO_PKTS)
         # A comparison follows a fall. The queue of this fall is no sign of a rate that varies.
         compared = (self.state[slots] == State.COMPARES) & self._was_steady[slots]
-        varies = self.case("varies", (ratio > settings.rtt_ratio) & ~compared)
-        swings = self.case("swings", swing > settings.rate_swing)
+        varies = self._case("varies", (ratio > settings.rtt_ratio) & ~compared)
+        swings = self._case("swings", swing > settings.rate_swing)
         overfilled = looks.overfilled(slots)
         # The careful arm's own queue says nothing about the buffer, nor does a window above the path's.
-        few = self.case("few-packets", looks.holds_few(slots))
-        filled = self.case("shallow", (overfilled > 0) & (self.role(slots) != CAREFUL) & ~few)
-        calm = self.case("trials", again & ~lossy & ~swings)
+        few = self.few(slots)
+        filled = self._case("shallow", (overfilled > 0) & (self.role(slots) != CAREFUL) & ~few)
+        calm = self._case("trials", again & ~lossy & ~swings)
         trials = self._trials.findings(slots, self.state[slots], calm)
         shorter = trials[why.SHORTER][0]
         shorter[shorter] = self._siblings.alone(slots[shorter])
@@ -397,7 +403,7 @@ class Transitions(SlotArrays):
         # An arm that starves on this path is no reason to leave an arm that does not.
         unfit = again & (role != self.role(slots)) & (lossy | swings) & ~starved
         given = ready | unfit | np.isin(reason, why.TRIALS)
-        at = slots[given]
+        at: Slots = slots[given]
         self._other_arm(at, shorter[given])
         self.state[at] = state[given]
         self.code[at] = reason[given]
@@ -405,7 +411,7 @@ class Transitions(SlotArrays):
         probing = given & (role == PROBING)
         probed = slots[probing]
         self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
-        self._chosen.append(at)
+        return at
 
     def _compare(self, slots: Slots, fell: Bools, losing: Bools, steady: Bools, now_ns: Floats) -> None:
         """The probing arm shows what the path has, because the arm fell, loses most of its reward, or ran
@@ -420,10 +426,10 @@ class Transitions(SlotArrays):
         hold_s = np.maximum(self._settings.start_s / 2, rtts * self.looks.mean_us[slots] * 1e-6)
         self._probe(slots, State.COMPARES, now_ns, hold_s)
 
-    def _return(self, slots: Slots) -> None:
+    def _return(self, slots: Slots) -> Slots:
         """The RTT is as low as before its rise: the path is the same, and all that was shown on it counts.
 
-        The steady arm begins without that queue, unless it starves.
+        The steady arm begins without that queue, unless it starves. Returns the players where it would.
         """
         self._surprise.copy(slots, self._shown_before)
         self._was_us[slots] = 0.0
@@ -431,6 +437,7 @@ class Transitions(SlotArrays):
         starves = self._surprise.barred(slots, steady, self._now_ns) | self._surprise.lacks(slots, steady)
         self._empty(slots[~starves], why.SAME, self.looks.floor_us[slots[~starves]])
         self._run_best(slots[starves], steady[starves])
+        return slots[starves]
 
     def _leave(self, slots: Slots) -> None:
         """These players' arms starve beside what another one has shown, which takes over."""
@@ -450,7 +457,6 @@ class Transitions(SlotArrays):
         self.state[slots] = state
         again = slots[ROLE[state] == PROBING]
         self._probe(again, State.COMPARES, np.full(again.shape, self._now_ns), self._settings.rival_s)
-        self._chosen.append(slots)
 
     def _bar(self, slots: Slots, role: Ints) -> None:
         """Bar the roles of these players, which starve, shape (n,)."""
