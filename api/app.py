@@ -50,7 +50,7 @@ TOKEN = {
 }
 TAGS = [
     {"name": "flows", "description": "TCP flows, and holding one at an arm"},
-    {"name": "team", "description": "Arms, the pool that the daemon chooses from, and MPTS, which picks teams of it"},
+    {"name": "team", "description": "Arms, the pool that the daemon chooses from, and the teams of MPTS"},
     {"name": "service", "description": "Mode, status, health and metrics"},
 ]
 
