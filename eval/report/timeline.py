@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from ltp_switcher.arrays import Floats
+from ltp_switcher.arrays import Bools, Floats
 from ltp_switcher.eval.report.drawing import GREY, PALE, NamedLine, headline, name_lines, picture
 from ltp_switcher.eval.report.tables import arms_text
 from ltp_switcher.eval.run.metrics import arm_share
@@ -108,10 +108,14 @@ def _smooth(values: Floats) -> Floats:
     """Return the centred mean over `_SMOOTH_BINS` bins, which skips NaN. A queue's sawtooth stays, and jitter
     goes.
     """
+    kernel, half = np.ones(_SMOOTH_BINS), _SMOOTH_BINS // 2
+
+    def sums(of: Floats | Bools) -> Floats:
+        # numpy's "same" would be as long as the kernel for a flow of fewer bins.
+        return np.convolve(of, kernel)[half : half + values.size]
+
     valid = ~np.isnan(values)
-    kernel = np.ones(_SMOOTH_BINS)
-    count = np.convolve(valid, kernel, "same")
-    total = np.convolve(np.where(valid, values, 0.0), kernel, "same")
+    count, total = sums(valid), sums(np.where(valid, values, 0.0))
     mean: Floats = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
     return mean
 

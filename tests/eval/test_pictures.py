@@ -13,9 +13,10 @@ from matplotlib.text import Text
 from ltp_switcher.eval.report.demo import NETWORKS, ranking
 from ltp_switcher.eval.report.demo_picture import network_label
 from ltp_switcher.eval.report.drawing import NamedLine, name_lines
-from ltp_switcher.eval.report.timeline import event_texts
+from ltp_switcher.eval.report.timeline import draw_over_time, event_texts
 from ltp_switcher.eval.run.bundled import SCENARIOS, find_scenario
 from ltp_switcher.eval.run.scenario import LinkStep, load_scenario
+from ltp_switcher.eval.run.series import FlowSeries
 
 
 @pytest.mark.parametrize(
@@ -112,3 +113,22 @@ def test_a_line_without_a_name_is_kept_clear_of() -> None:
 def test_a_line_that_is_nowhere_stays_without_a_name() -> None:
     x = np.linspace(0, 10, 101)
     assert named([NamedLine("gone", "#000000", x, np.full(101, np.nan))]) == {}
+
+
+def flow(goodput_mbps: list[float], start_s: float = 0.0) -> FlowSeries:
+    values, of = np.array(goodput_mbps), np.ones(len(goodput_mbps))
+    t_s = start_s + 0.1 * np.arange(values.size)
+    return FlowSeries(0, "cubic", t_s, values, *[of] * 10, ("cubic",) * values.size)
+
+
+@pytest.mark.parametrize("bins", [1, 4, 9, 10])
+def test_a_flow_that_is_shorter_than_the_mean_over_its_bins_is_drawn(bins: int) -> None:
+    figure = Figure()
+    rate, rtt, arm = figure.subplots(3)
+    flows = [flow([5.0] * 60), flow([1.0, *[3.0] * (bins - 1)], start_s=2.0)]
+    draw_over_time(figure, rate, rtt, arm, find_scenario("fixed"), flows)
+    (drawn,) = (line for line in rate.lines if len(line.get_xdata()) == bins)  # type: ignore[arg-type]
+    assert drawn.get_xdata() == pytest.approx(2.0 + 0.1 * np.arange(bins))
+    near = [min(bins, n + 5) - max(0, n - 4) for n in range(bins)]
+    means = [3.0 - (2.0 / count if n <= 4 else 0.0) for n, count in enumerate(near)]
+    assert drawn.get_ydata() == pytest.approx(means)
