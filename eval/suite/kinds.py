@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of path, half of which are held out; `python -m ltp_switcher.eval.suite.kinds` writes their files.
+"""Kinds of path, some of which are held out; `python -m ltp_switcher.eval.suite.kinds` writes their files.
 
-`kinds.toml` lists the kinds, and says which half is for tuning and why. Each half has a set of 24 paths of 40
-s: `tuning-kinds/` and `held-out/`. The two sets are drawn with different seeds, and share no rate and no
-loss.
+`kinds.toml` lists the kinds, and says of each which set has it and why. The set `tuning-kinds` is for tuning;
+`held-out` and `held-out-2` are not. A set has two paths of 40 s of each of its kinds. Each set is drawn with
+a seed of its own. The set for tuning shares no rate and no loss with the others.
 """
 
 from __future__ import annotations
@@ -20,14 +20,27 @@ from ltp_switcher import toml_file
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.suite import link_parts as parts
-from ltp_switcher.eval.suite.paths import FOLDER, KIND_SETS, Draw, Lines, family, flows, steps, write
+from ltp_switcher.eval.suite import second_kinds
+from ltp_switcher.eval.suite.paths import (
+    FOLDER,
+    KIND_SETS,
+    Draw,
+    Lines,
+    family,
+    flows,
+    is_held_out,
+    steps,
+    write,
+)
 
-Use = Literal["tuning", "held-out"]
+Use = Literal["tuning", "held-out", "held-out-2"]
 LIST: Final = FOLDER / "kinds.toml"
-USED_BY: Final[Mapping[str, Use]] = {"tuning-kinds": "tuning", "held-out": "held-out"}
-"""The use of the kinds of path in each set: settings are chosen on `tuning` kinds and never on `held-out`
-ones.
-"""
+USED_BY: Final[Mapping[str, Use]] = {
+    "tuning-kinds": "tuning",
+    "held-out": "held-out",
+    "held-out-2": "held-out-2",
+}
+"""The use of the kinds of path in each set: settings are chosen on `tuning` kinds alone."""
 PATHS: Final = 2
 """Number of paths of each kind."""
 
@@ -71,7 +84,7 @@ def holds_out(path: str) -> bool:
     """Return whether a path of this name is held out, so that nobody may choose settings by it. The place of
     its file does not matter.
     """
-    return use_of(path) == "held-out"
+    return is_held_out(use_of(path))
 
 
 def _ack_turns(d: Draw) -> Lines:
@@ -200,6 +213,7 @@ DRAWN: Final[Mapping[str, Callable[[Draw], Lines]]] = {
         *parts.policed(d, (8, 25), (40, 300)),
         *parts.walk(d, 0.5, (3, 8), (20, 40)),
     ],
+    **second_kinds.DRAWN,
 }  # fmt: skip
 """Functions that draw one path, by kind."""
 
@@ -221,7 +235,7 @@ def draw_kinds(set_name: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the files of the tuning set and the held-out set."""
+    """Write the files of the tuning set and the held-out sets."""
     for set_name in KIND_SETS:
         write(draw_kinds(set_name), FOLDER / set_name)
 

@@ -7,7 +7,7 @@ bandwidth-delay products (`bdp`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ Range = tuple[float, float]
 
 
 def link(d: Draw, rate: Range, rtt: Range, bdp: Range) -> Lines:
+    """Draw a link that does not change and has a plain queue."""
     return queued(d.mbps(*rate), d.rtt_ms(*rtt), d.bdp(*bdp))
 
 
@@ -37,16 +38,17 @@ def queued(rate_mbps: float, rtt_ms: float, bdp: float) -> Lines:
 
 
 def managed(d: Draw, queue: str) -> Lines:
-    """A link with a queue discipline, whose buffer is deep enough that the discipline decides."""
+    """Draw a link with a queue discipline, whose buffer is deep enough that the discipline decides."""
     return [*link(d, (8, 50), (15, 80), (8, 16)), f'queue = "{queue}"']
 
 
 def policed(d: Draw, rate: Range, burst_pkts: Range) -> Lines:
+    """Draw a policer: its rate, and the number of packets that it lets pass at once."""
     return [f"police_mbps = {d.mbps(*rate)}", f"police_burst_pkts = {int(d.between(*burst_pkts, 1))}"]
 
 
 def table(name: str, **values: object) -> Lines:
-    """A table of the link; `[[link.NAME]]` for a handover."""
+    """Return a table of the link, `[[link.NAME]]` for a handover."""
     head = f"[[link.{name}]]" if name == "handover" else f"[link.{name}]"
     shown = {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
     return ["", head, *(f"{key} = {value}" for key, value in shown.items())]
@@ -80,6 +82,7 @@ def gradual(d: Draw, rate_mbps: Callable[[float], float], rtt: Range, bdp: Range
 
 
 def handover(d: Draw, at_s: float, rate: Range, rtt: Range, silence_ms: float) -> Lines:
+    """Draw another cell or satellite at `at_s` seconds, where a silence begins."""
     return table(
         "handover", at_s=at_s, rate_mbps=d.mbps(*rate), rtt_ms=d.rtt_ms(*rtt), silence_ms=round(silence_ms, 1)
     )
@@ -103,6 +106,7 @@ def silences(d: Draw, at_s: Iterable[float], low_ms: float, high_ms: float) -> L
 
 
 def walk(d: Draw, every_s: float, step: Range, far: Range) -> Lines:
+    """Draw a random walk of the RTT: its largest step and its range in ms, and its seed."""
     return table(
         "walk",
         every_s=every_s,
@@ -141,9 +145,17 @@ def acks_lost(d: Draw, loss: Range) -> Lines:
     return table("back", rate_mbps=20.0, loss=d.between(*loss, 0.01))
 
 
-def others(spans_s: Iterable[Sequence[float]], scheme: Callable[[], str]) -> Lines:
+def spans_s(d: Draw, apart: Range, length: Range) -> list[tuple[float, float]]:
+    """Draw starts and stops in seconds. Starts are `apart` seconds from the one before, and each stop is
+    `length` seconds after its start.
+    """
+    starts_s = times_s(d, *apart, rest_s=length[1])
+    return [(start_s, round(start_s + float(d.rng.uniform(*length)), 2)) for start_s in starts_s]
+
+
+def others(spans: Iterable[tuple[float, float]], scheme: Callable[[], str]) -> Lines:
     """Return a flow for each span from its start to its stop, under the scheme that the function gives."""
     lines: Lines = []
-    for start_s, stop_s in spans_s:
+    for start_s, stop_s in spans:
         lines += ["", "[[flow]]", f'scheme = "{scheme()}"', f"start_s = {start_s}", f"stop_s = {stop_s}"]
     return lines

@@ -20,6 +20,7 @@ from ltp_switcher.eval.suite.ablation import told
 from ltp_switcher.eval.suite.paths import FOLDER, KIND_SETS, is_held_out
 
 KINDS, EACH = 16, 3
+HELD_OUT = tuple(filter(is_held_out, KIND_SETS))
 
 
 def world(seed: int, *, tells: bool, noise: float = 0.05) -> Twins:
@@ -179,8 +180,8 @@ def test_the_command_runs_twins_and_tells_what_a_choice_would_earn(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([next(filter(is_held_out, KIND_SETS))], "nobody chooses by paths"),
-        ([str(FOLDER / next(filter(is_held_out, KIND_SETS)))], "nobody chooses by paths"),
+        *(([name], "nobody chooses by paths") for name in HELD_OUT),
+        *(([str(FOLDER / name)], "nobody chooses by paths") for name in HELD_OUT),
         (["--schemes", "ltp"], "one other arm or more"),
         (["--schemes", "ltp,rule"], "one other arm or more"),
         (["--paths", "codel-1"], "3 kinds or more"),
