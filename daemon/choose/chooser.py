@@ -207,6 +207,13 @@ class Chooser(ABC):
         """
         return None
 
+    def whole(self, slots: Slots) -> Bools | None:
+        """True for flows that take their whole windows to other arms, whatever the RTT says, shape (n,).
+
+        None means that there is no such flow.
+        """
+        return None
+
     def drains(self, slots: Slots, records: RecordArray) -> Bools | None:
         """True where a learned arm's window has to be small in the coming step, shape (n,).
 

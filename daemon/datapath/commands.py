@@ -17,6 +17,7 @@ def commands_for(
     differs: Bools | None = None,
     steered: Bools | None = None,
     asks: Bools | None = None,
+    whole: Bools | None = None,
 ) -> RecordArray:
     """Make the commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
 
@@ -30,6 +31,7 @@ def commands_for(
         differs: `arms != records["want_arm"]`, if the caller has it already.
         steered: flows that may get commands, shape (n,); None for all.
         asks: flows whose windows should rise, shape (n,); None for none.
+        whole: flows that take their whole windows to their next arms, shape (n,); None for none.
     """
     flags = records["flags"]
     needed: Bools = (flags & _HEARD) != _STEERED
@@ -45,6 +47,8 @@ def commands_for(
     commands["arm"] = arms[chosen]
     if asks is not None:
         commands["pulse"] = asks[chosen]
+    if whole is not None:
+        commands["handover"] = np.where(whole[chosen], protocol.HandoverMode.AS_IS, commands["handover"])
     return commands
 
 

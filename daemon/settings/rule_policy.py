@@ -20,6 +20,7 @@ CASES: Final = (
     "starts",
     "no-queue",
     "pauses",
+    "stands",
 )
 """The special cases of the rule. A setting can leave out each of them by itself."""
 

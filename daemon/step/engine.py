@@ -398,7 +398,10 @@ class Engine:
             asks = self.chooser.asks(slots)
             if asks is not None:
                 asks = asks & (arms == decision.arms) & (choice.causes != _VISIT)
-            self._select(commands_for(records, arms, differs, steered, asks))
+            whole = self.chooser.whole(slots)
+            if whole is not None:
+                whole = whole & (arms == decision.arms) & (choice.causes != _VISIT)
+            self._select(commands_for(records, arms, differs, steered, asks, whole))
 
     def _select(self, commands: RecordArray) -> None:
         if commands.size:

@@ -48,6 +48,10 @@ class GuardedChooser(Chooser):
         """True for flows whose paths the rule wants to probe for more rate, shape (n,)."""
         return self._rule.asks(slots)
 
+    def whole(self, slots: Slots) -> Bools:
+        """True for flows that take their whole windows to the rule's filling arm, shape (n,)."""
+        return self._rule.whole(slots)
+
     def starved(self, slots: Slots) -> Bools:
         """True where the rule has barred an arm since the last call, because the arm earned too little, shape
         (n,).

@@ -57,14 +57,14 @@ DRAINING: Final = np.uint32(FlowFlags.DRAINING)
 _FIELDS: Final = Columns(
     "time_ns", "interval_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
     "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
-    "rtt_floor_us", "bdp", "round_trips",
+    "rtt_floor_us", "bdp", "round_trips", "turn_pkts",
 )  # fmt: skip
 (
     TIME_NS, INTERVAL_NS, SILENT_NS, RTT_SAMPLES, RTT_LEAST, RTT_SUM, SRTT_PEAK, DELIVERED, LOST,
-    LOST_WITHOUT_QUEUE, SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS,
-) = range(15)  # fmt: skip
+    LOST_WITHOUT_QUEUE, SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS, TURN,
+) = range(16)  # fmt: skip
 """Indices of the fields that `read` returns. `SILENT_NS` is the time since the last ACK at the end of the
-step, less the same time at its beginning.
+step, less the same time at its beginning. `TURN` is the number of packets whose ACKs wait for a turn.
 """
 
 
@@ -72,7 +72,7 @@ def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
     """Read the fields that looks need from a step's records, shape (n,).
 
     Returns:
-        The fields, shape (15, n); true where the application had too little to send, shape (n,); and true
+        The fields, shape (16, n); true where the application had too little to send, shape (n,); and true
         where the arm emptied the queue, shape (n,).
     """
     fields = _FIELDS.read(records).T

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule: it chooses among three arms, by the RTT and the swing of the rate. It learns nothing.
+"""The rule: it chooses among four arms, by the RTT and the swing of the rate. It learns nothing.
 
 A new flow runs the probing arm, BBR, for `start_s`. BBR runs longer while the rate grows, and shorter if the
 path turns out to hold fewer packets than BBR's least window.
@@ -36,7 +36,8 @@ own, the steady arm empties this queue.
 With `self_check`, an arm has to earn about as much as other arms have shown on the path. An arm that starves
 beside them gives way to the best of them. An arm that falls below its own earlier reward is compared with the
 probing arm (`surprise`), and so is an arm to which losses leave less than half of its reward. Now and then a
-pulse shows whether the careful arm's path has more rate (`pulses`).
+pulse shows whether the careful arm's path has more rate (`pulses`). Where the RTT stands under the probing
+arm, the filling arm, Cubic, shows whether the path has more (`standing`).
 
 The rule decides for players. A player is one or more flows that share a bottleneck (`siblings`). A player has
 a state, which moves by the signs of its looks (`transitions`). This file gives the flows of each player their
@@ -60,7 +61,15 @@ from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rule.pulses import Pulses
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES, STEADY, roles_of
+from ltp_switcher.daemon.choose.rule.roles import (
+    CAREFUL,
+    FILLING,
+    FILLS,
+    PROBING,
+    ROLE_COUNT,
+    STEADY,
+    roles_of,
+)
 from ltp_switcher.daemon.choose.rule.starts import Starts
 from ltp_switcher.daemon.choose.rule.states import ROLE, State
 from ltp_switcher.daemon.choose.rule.transitions import Transitions
@@ -77,7 +86,7 @@ DRAIN_RTTS: Final = 3
 class _Flows(SlotArrays):
     """The values that each flow has of its own."""
 
-    of_role = column(np.uint8, len(ROLES))
+    of_role = column(np.uint8, ROLE_COUNT)
     """The arm of each role."""
     role = column(np.intp)
     """Role of the flow: its player's, except while it is young."""
@@ -92,8 +101,8 @@ class _Flows(SlotArrays):
 
 
 class RuleChooser(Chooser):
-    """The rule for all flows of a step at once. Its roles are the probing arm (BBR), the steady arm (LTP) and
-    the careful arm (Vegas).
+    """The rule for all flows of a step at once. Its roles are the probing arm (BBR), the steady arm (LTP),
+    the careful arm (Vegas) and the filling arm (Cubic).
 
     Args:
         pool: ids of the arms that the rule may choose. If a role's own arm is not in the pool, another arm
@@ -145,8 +154,10 @@ class RuleChooser(Chooser):
         if slots is None:
             self._pool = tuple(arms)
             self._give_pool(arms, np.arange(self._flows.capacity))
+            self._players.may_fill[:] = self._may_fill(arms)
         else:
             self._give_pool(arms, slots)
+            self._players.may_fill[self._siblings.player[slots]] = self._may_fill(arms)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
         """Take in new flows. Each flow joins the player of the open flows to its prefix."""
@@ -206,7 +217,7 @@ class RuleChooser(Chooser):
 
     def free(self, slots: Slots) -> Bools:
         """True where the rule neither probes nor tests, so that another arm may run, shape (n,)."""
-        return np.asarray(self._flows.role[slots] != PROBING)
+        return np.asarray((self._flows.role[slots] != PROBING) & (self._flows.role[slots] != FILLING))
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools:
         """True where the steady arm has to empty a queue, shape (n,): in a test, or in its first round trips
@@ -222,6 +233,11 @@ class RuleChooser(Chooser):
     def asks(self, slots: Slots) -> Bools:
         """True for flows whose paths should get a pulse after the last step, shape (n,)."""
         found: Bools = self._flows.asks[slots]
+        return found
+
+    def whole(self, slots: Slots) -> Bools:
+        """True for flows that take their whole windows to the filling arm, shape (n,)."""
+        found: Bools = self._flows.role[slots] == FILLING
         return found
 
     def begins_anew(self, slots: Slots) -> Bools:
@@ -275,6 +291,7 @@ class RuleChooser(Chooser):
     def _open_players(self, players: Slots) -> None:
         """Let new players probe, or begin with the careful arm where their prefix is known for it."""
         self._players.reset(players)
+        self._players.may_fill[players] = self._may_fill(self._pool)
         self._newcomers.found(players)
         for player in players.tolist():
             first = self._siblings.oldest(player)
@@ -293,9 +310,17 @@ class RuleChooser(Chooser):
         """Let these flows choose among these arms."""
         roles = roles_of(arms)
         self._flows.of_role[slots] = roles
-        # The module's arm for new flows is nobody's choice, but a flow with arms of its own stays among them.
-        usable = self._default_arm in arms or tuple(arms) == self._pool
-        self._flows.gentle[slots] = self._default_arm if usable else roles[PROBING]
+        self._flows.gentle[slots] = self._default_arm if self._usable(arms) else roles[PROBING]
+
+    def _usable(self, arms: Sequence[int]) -> bool:
+        """Return whether flows with these arms may run the module's arm for new flows. It is nobody's choice,
+        but a flow with arms of its own stays among them.
+        """
+        return self._default_arm in arms or tuple(arms) == self._pool
+
+    def _may_fill(self, arms: Sequence[int]) -> bool:
+        """Return whether flows with these arms may run the filling arm."""
+        return FILLS in arms or (self._default_arm == FILLS and self._usable(arms))
 
     def _start(self, slots: Slots, young: Bools, seen: Floats, had: ArmIds, arms: ArmIds) -> ArmIds:
         """Measure the starts of flows, and return the flows' arms, shape (n,): gentle starts have their own.

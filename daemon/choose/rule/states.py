@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, STEADY
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, FILLING, PROBING, STEADY
 
 States = npt.NDArray[np.intp]
 """Array of `State` values."""
@@ -22,7 +22,7 @@ States = npt.NDArray[np.intp]
 
 class State(IntEnum):
     """The states of a player, the flows that share a bottleneck. A state decides which arm these flows run.
-    The probing arm is BBR, the steady arm is LTP, and the careful arm is Vegas.
+    The probing arm is BBR, the steady arm is LTP, the careful arm is Vegas, and the filling arm is Cubic.
     """
 
     PROBES = 0
@@ -49,18 +49,24 @@ class State(IntEnum):
     """The careful arm runs for another reason than a rate that varies."""
     TRIES = 9
     """The careful arm is on trial in the steady arm's place."""
+    FILLS = 10
+    """The filling arm shows whether the path has more than arms take that go by the RTT or the rate
+    (`standing`). It stays if it earns more than they did.
+    """
 
 
 ROLE: Final = np.array(
-    (PROBING, PROBING, STEADY, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL), np.intp
+    (PROBING, PROBING, STEADY, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL, FILLING), np.intp
 )
-"""The role of each state (probing, steady or careful), by the state's value."""
-AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL), np.intp)
+"""The role of each state (probing, steady, careful or filling), by the state's value."""
+AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL, State.FILLS), np.intp)
 """The state of a player that runs the arm of a role because this arm has earned the most, by the number of
-the role (probing, steady, careful).
+the role (probing, steady, careful, filling).
 """
 
-_JUDGED: Final = frozenset((State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES))
+_JUDGED: Final = frozenset(
+    (State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES, State.FILLS)
+)
 """The states to which the measurements of a path lead."""
 _WATCHED: Final = frozenset((State.PROBES, State.COMPARES))
 """The states that follow a settled arm when its path has changed, or when its reward calls for a comparison
@@ -77,5 +83,6 @@ NEXT: Final[Mapping[State, frozenset[State]]] = {
     State.FOLLOWS: _WATCHED | _JUDGED,
     State.CAREFUL: _WATCHED | _JUDGED,
     State.TRIES: _WATCHED | _JUDGED,
+    State.FILLS: _WATCHED | _JUDGED | {State.DRAINS},
 }
 """The states that may follow each state."""

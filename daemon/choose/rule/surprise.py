@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLES
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, ROLE_COUNT
 from ltp_switcher.slots import SlotArrays, column
 
 NEARLY: Final = 0.2
@@ -88,21 +88,21 @@ class Surprise(SlotArrays):
     number.
     """
 
-    _level = column(np.float64, len(ROLES))
+    _level = column(np.float64, ROLE_COUNT)
     """Mean log reward of each role's last looks."""
-    _lived = column(np.bool_, len(ROLES))
+    _lived = column(np.bool_, ROLE_COUNT)
     """Whether a look at the role has had any reward on this path."""
     _kept = column(np.float64, initial=1.0)
     """Mean share of the reward that losses left to the running arm."""
     _looks = column(np.int64)
     """Number of looks at the running arm."""
-    _best = column(np.float64, len(ROLES))
+    _best = column(np.float64, ROLE_COUNT)
     """The highest level of each role on this path."""
-    _count = column(np.int64, len(ROLES))
+    _count = column(np.int64, ROLE_COUNT)
     """Number of looks at each role on this path."""
-    _seen_ns = column(np.float64, len(ROLES))
+    _seen_ns = column(np.float64, ROLE_COUNT)
     """Time of each role's last look, CLOCK_MONOTONIC."""
-    _floor_us = column(np.float64, len(ROLES))
+    _floor_us = column(np.float64, ROLE_COUNT)
     """RTT floor of the path at each role's last look."""
     _noise2 = column(np.float64, initial=NOISE[0] ** 2)
     """Variance of the log reward from look to look."""
@@ -114,9 +114,9 @@ class Surprise(SlotArrays):
     """The sums of two tests. The first is for the best level of another arm, the second for the arm's own
     level.
     """
-    _barred_ns = column(np.float64, len(ROLES))
+    _barred_ns = column(np.float64, ROLE_COUNT)
     """End of the time for which a role is barred, CLOCK_MONOTONIC."""
-    _wait_s = column(np.float64, len(ROLES), initial=WAIT_S[0])
+    _wait_s = column(np.float64, ROLE_COUNT, initial=WAIT_S[0])
     """Time in seconds for which a role will be barred next. For the probing role it is the time between
     probes.
     """
@@ -205,6 +205,8 @@ class Surprise(SlotArrays):
     def bar(self, slots: Slots, role: Ints, now_ns: int) -> None:
         """Bar the given role of each player, because it starves. Both arrays have the shape (n,)."""
         far = self._lack(slots, role) > np.maximum(FAR, SURE * self._error(slots, role))
+        # A trial may end before its first look counts, and such a look proves little.
+        far &= self._count[slots, role] > 0
         self._wait_s[slots, role] = np.where(far, WAIT_S[1], self._wait_s[slots, role])
         self._barred_ns[slots, role] = now_ns + self._wait_ns(slots, role)
         # The last probe was worth its cost, so the next one need not wait for longer.
@@ -236,6 +238,10 @@ class Surprise(SlotArrays):
         with np.errstate(over="ignore"):
             more: Floats = np.exp(self._lack(slots, role))
         return more
+
+    def level(self, slots: Slots, role: int) -> Floats:
+        """Mean log reward of the role's last looks on the path, shape (n,); NaN if it has not run there."""
+        return np.where(self._count[slots, role] > 0, self._level[slots, role], np.nan)
 
     def left(self, slots: Slots) -> Floats:
         """The reward of the last look in percent of its arm's highest level, shape (n,)."""

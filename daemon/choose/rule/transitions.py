@@ -19,9 +19,10 @@ from ltp_switcher.daemon.choose.path.pauses import Pauses
 from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.drain import AFTER, EMPTY, Drain, Outcome, Outcomes
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING, STEADY
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, FILLING, PROBING, STEADY
+from ltp_switcher.daemon.choose.rule.standing import Standing
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
-from ltp_switcher.daemon.choose.rule.surprise import Surprise
+from ltp_switcher.daemon.choose.rule.surprise import HALF, NEARLY, Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
@@ -32,6 +33,8 @@ QUEUE_RISES: Final = 2.0
 """A high RTT calls for a test of the queue after this multiple of the time that shows a longer path."""
 COMPARE_RTTS: Final = 16
 """Number of round trips in which the probing arm fills a path and shows its rate."""
+FOR_GOOD_NS: Final = np.iinfo(np.int64).max
+"""Time for which an arm holds that nothing but a sign ends."""
 HOLD_MAX: Final = 5
 """Largest hold of the probing arm while the rate grows, as a multiple of the usual hold."""
 PAUSES: Final = 0.25
@@ -63,13 +66,15 @@ class _Signs(NamedTuple):
     """Losses take more than half of the arm's reward."""
     stuck: Bools
     """The careful arm keeps a queue of its own."""
+    stands: Bools
+    """The RTT stands under the probing arm, and a trial of the filling arm is due."""
     freed: Bools
     """The probing arm earns less than twice as much as an arm that it replaced. A choice is due at once."""
 
     @property
     def any(self) -> Bools:
         """True where a player has a sign."""
-        found: Bools = self.changed | self.asked | self.starves | self.compared | self.stuck
+        found: Bools = self.changed | self.asked | self.starves | self.compared | self.stuck | self.stands
         return found
 
     @property
@@ -100,6 +105,8 @@ class Transitions(SlotArrays):
     """The number that the reason's text contains."""
     drained = column(np.bool_)
     """Whether the steady arm begins with a small window: the RTT fell, or a test found no other flow."""
+    may_fill = column(np.bool_)
+    """Whether the filling arm is among the arms that the player's flows may run."""
     starved = column(np.bool_)
     """Whether the self-check has barred an arm; the reader sets it back."""
     _since_ns = column(np.int64)
@@ -122,6 +129,7 @@ class Transitions(SlotArrays):
         self.path = self.part(PathModel())
         self.drain = self.part(Drain(settings))
         self._trials = self.part(Trials())
+        self._standing = self.part(Standing())
         self._surprise = self.part(Surprise())
         self._shown_before = self.part(Surprise())
         self._now_ns = 0
@@ -183,6 +191,7 @@ class Transitions(SlotArrays):
         if same.any():
             chosen.append(self._return(slots[same]))
         ready = (role == PROBING) & ~signs.starves & ~same & (self._ready(slots, ended_ns) | signs.freed)
+        ready |= self._end_filling(slots, ended_ns)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
@@ -221,7 +230,9 @@ class Transitions(SlotArrays):
         # fill the buffer, and so hide that for good.
         draining = looks.drained[slots] | self.drained[slots] | drains
         early = steady & ~settled & ~draining
-        changed = self._case("drain", (judged & ((shorter & ~moves) | rose)) | (early & shorter))
+        # The filling arm keeps a queue on every path.
+        longer = rose & (role != FILLING)
+        changed = self._case("drain", (judged & ((shorter & ~moves) | longer)) | (early & shorter))
         asked &= ~changed
         starves = fell = alone = losing = freed = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
@@ -236,7 +247,12 @@ class Transitions(SlotArrays):
         stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)
         stuck &= looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S
         stuck &= ~(changed | asked | starves | fell | alone | losing)
-        return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck, freed)
+        stands = self._standing.look(slots, looks, seen, settings.queue_pkts)
+        stands &= np.isin(self.state[slots], (State.PROBES, State.COMPARES, State.SHALLOW))
+        stands &= self.may_fill[slots] & self._siblings.alone(slots) & ~(starves | freed)
+        stands &= ~self._surprise.barred(slots, np.full(slots.shape, FILLING), self._now_ns)
+        stands = self._case("stands", stands & settings.self_check)
+        return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck, stands, freed)
 
     def _go_by(self, signs: _Signs, slots: Slots, role: Ints, least_us: Floats, now_ns: Floats) -> None:
         """Bring the players with a sign into the state that it calls for. All arrays have shape (n,)."""
@@ -253,6 +269,8 @@ class Transitions(SlotArrays):
             self._leave(slots[starves])
         if stuck.any():
             self._empty(slots[stuck], why.STUCK, least_us[stuck])
+        if signs.stands.any():
+            self._fill(slots[signs.stands], now_ns[signs.stands])
 
     def _ready(self, slots: Slots, now_ns: Floats) -> Bools:
         """True where the probing arm has shown what there is to know, shape (n,). Its tests end here."""
@@ -350,7 +368,7 @@ class Transitions(SlotArrays):
         self.drain.forget(fell)
         self.drain.other_arm(fell)
         self._trials.reset(fell)
-        steady = self.role(fell) == STEADY
+        steady = self.role(fell) != CAREFUL
         self.state[fell] = np.where(steady, State.DRAINS, State.CAREFUL)
         self.looks.grow_anew(fell[steady])
         constant = np.ones(np.count_nonzero(steady), np.bool_)
@@ -426,6 +444,38 @@ class Transitions(SlotArrays):
         hold_s = np.maximum(self._settings.start_s / 2, rtts * self.looks.mean_us[slots] * 1e-6)
         self._probe(slots, State.COMPARES, now_ns, hold_s)
 
+    def _fill(self, slots: Slots, now_ns: Floats) -> None:
+        """The filling arm shows whether the path has more than arms take that go by the RTT or the rate."""
+        self.code[slots] = why.STANDS
+        self.value[slots] = self._standing.ratio(slots, self.looks)
+        self._standing.begin_trial(slots)
+        self._other_arm(slots)
+        self.drain.forget(slots)
+        self.state[slots] = State.FILLS
+        self._since_ns[slots] = now_ns
+        hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * self.looks.mean_us[slots] * 1e-6)
+        self._hold_ns[slots] = (hold_s * 1e9).astype(np.int64)
+
+    def _end_filling(self, slots: Slots, now_ns: Floats) -> Bools:
+        """End the trials of the filling arm that have lasted long enough, or that cost reward. The arm stays
+        where it earned the most. True where another choice is due, shape (n,).
+        """
+        on_trial = (self.state[slots] == State.FILLS) & (self._hold_ns[slots] < FOR_GOOD_NS)
+        costs = self._standing.gain(slots, self.looks.earned[slots]) < -NEARLY
+        over = on_trial & (costs | (now_ns - self._since_ns[slots] >= self._hold_ns[slots]))
+        gain = self._standing.gain(slots, self._surprise.level(slots, FILLING))
+        best = ~costs & (gain > 0) & (self._surprise.instead(slots, self._now_ns) == FILLING)
+        # Where the steady arm has not run, a small gain over the probing arm says too little.
+        unseen = self._surprise.unseen(slots, STEADY, self._now_ns)
+        stays = over & best & (~unseen | (gain > HALF))
+        self._hold_ns[slots[stays]] = FOR_GOOD_NS
+        self.code[slots[stays]] = why.FILLED
+        self.value[slots[stays]] = np.exp(gain[stays])
+        worse = slots[over & ~best]
+        self._surprise.bar(worse, np.full(worse.shape, FILLING), self._now_ns)
+        ended: Bools = over & ~stays
+        return ended
+
     def _return(self, slots: Slots) -> Slots:
         """The RTT is as low as before its rise: the path is the same, and all that was shown on it counts.
 
@@ -455,6 +505,7 @@ class Transitions(SlotArrays):
         self.value[slots] = self._surprise.more(slots, starving)
         self._other_arm(slots)
         self.state[slots] = state
+        self._hold_ns[slots] = FOR_GOOD_NS
         again = slots[ROLE[state] == PROBING]
         self._probe(again, State.COMPARES, np.full(again.shape, self._now_ns), self._settings.rival_s)
 
@@ -480,6 +531,7 @@ class Transitions(SlotArrays):
         """
         self._surprise.other_arm(slots)
         self.drain.other_arm(slots)
+        self._standing.forget(slots)
         self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_) if tried is None else tried)
 
     def _probe(self, slots: Slots, state: States | State, now_ns: Floats, hold_s: Floats | float) -> None:
@@ -491,6 +543,7 @@ class Transitions(SlotArrays):
         self.drain.forget(slots)
         self._surprise.other_arm(slots)
         self.drain.other_arm(slots)
+        self._standing.forget(slots)
         self._trials.reset(slots)
 
     def _ask(self, slots: Slots, now_ns: Floats) -> None:
