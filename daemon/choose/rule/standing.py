@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Slots
-from ltp_switcher.daemon.choose.path.looks import KERNEL_FLOOR, TURN, Looks
+from ltp_switcher.daemon.choose.path.looks import TURN, Looks
 from ltp_switcher.daemon.choose.rule.drain import CONSTANT
 from ltp_switcher.slots import SlotArrays, column, put_first
 
@@ -51,12 +51,12 @@ class Standing(SlotArrays):
             slots: players, shape (n,).
             looks: the looks of these players.
             seen: fields from `looks.read`, shape (fields, n).
-            queue_pkts: number of packets of queue that BBR may have beyond that.
+            queue_pkts: number of packets of queue that BBR may have beyond twice the product.
         """
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
         far = mean_us - FAR * floor_us > queue_pkts * looks.packet_us[slots]
         # ACKs that wait for a turn delay every window alike, and an arm's window has their packets already.
-        far &= (looks.lost_pkts[slots] == 0) & (seen[TURN] == 0) & (seen[KERNEL_FLOOR] > 0)
+        far &= (looks.lost_pkts[slots] == 0) & (seen[TURN] == 0)
         put_first(self._means_us, slots, np.where(far, mean_us, np.nan))
         put_first(self._earned, slots, looks.earned[slots])
         known = self._means_us[slots]

@@ -50,22 +50,28 @@ class State(IntEnum):
     TRIES = 9
     """The careful arm is on trial in the steady arm's place."""
     FILLS = 10
-    """The filling arm shows whether the path has more than arms take that go by the RTT or the rate
-    (`standing`). It stays if it earns more than they did.
+    """The filling arm is on trial: it shows whether the path has more than arms take that go by the RTT or
+    the rate (`standing`).
     """
+    FULL = 11
+    """The filling arm stays for a while, because it has earned the most."""
 
 
 ROLE: Final = np.array(
-    (PROBING, PROBING, STEADY, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL, FILLING), np.intp
-)
+    (
+        PROBING, PROBING, STEADY, PROBING, PROBING, PROBING, STEADY, CAREFUL, CAREFUL, CAREFUL, FILLING,
+        FILLING,
+    ),
+    np.intp,
+)  # fmt: skip
 """The role of each state (probing, steady, careful or filling), by the state's value."""
-AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL, State.FILLS), np.intp)
+AS_BEST: Final = np.array((State.COMPARES, State.STEADY, State.CAREFUL, State.FULL), np.intp)
 """The state of a player that runs the arm of a role because this arm has earned the most, by the number of
 the role (probing, steady, careful, filling).
 """
 
 _JUDGED: Final = frozenset(
-    (State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES, State.FILLS)
+    (State.SHALLOW, State.STEADY, State.FOLLOWS, State.CAREFUL, State.COMPARES, State.FILLS, State.FULL)
 )
 """The states to which the measurements of a path lead."""
 _WATCHED: Final = frozenset((State.PROBES, State.COMPARES))
@@ -84,5 +90,6 @@ NEXT: Final[Mapping[State, frozenset[State]]] = {
     State.CAREFUL: _WATCHED | _JUDGED,
     State.TRIES: _WATCHED | _JUDGED,
     State.FILLS: _WATCHED | _JUDGED | {State.DRAINS},
+    State.FULL: _WATCHED | _JUDGED | {State.DRAINS},
 }
 """The states that may follow each state."""

@@ -33,8 +33,10 @@ QUEUE_RISES: Final = 2.0
 """A high RTT calls for a test of the queue after this multiple of the time that shows a longer path."""
 COMPARE_RTTS: Final = 16
 """Number of round trips in which the probing arm fills a path and shows its rate."""
-FOR_GOOD_NS: Final = np.iinfo(np.int64).max
-"""Time for which an arm holds that nothing but a sign ends."""
+FULL_RESTS: Final = 4.0
+"""The filling arm stays for this multiple of the time beside a rival. Then the probing arm is asked anew. The
+next stay is twice as long.
+"""
 HOLD_MAX: Final = 5
 """Largest hold of the probing arm while the rate grows, as a multiple of the usual hold."""
 PAUSES: Final = 0.25
@@ -192,6 +194,7 @@ class Transitions(SlotArrays):
             chosen.append(self._return(slots[same]))
         ready = (role == PROBING) & ~signs.starves & ~same & (self._ready(slots, ended_ns) | signs.freed)
         ready |= self._end_filling(slots, ended_ns)
+        self._end_stay(slots, ended_ns)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
@@ -426,6 +429,8 @@ class Transitions(SlotArrays):
         self.state[at] = state[given]
         self.code[at] = reason[given]
         self.value[at] = np.where(starved, more, np.select(where, shown, ratio))[given]
+        full = at[state[given] == State.FULL]
+        self._stay_full(full, np.full(full.shape, self._now_ns))
         probing = given & (role == PROBING)
         probed = slots[probing]
         self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
@@ -460,21 +465,37 @@ class Transitions(SlotArrays):
         """End the trials of the filling arm that have lasted long enough, or that cost reward. The arm stays
         where it earned the most. True where another choice is due, shape (n,).
         """
-        on_trial = (self.state[slots] == State.FILLS) & (self._hold_ns[slots] < FOR_GOOD_NS)
         costs = self._standing.gain(slots, self.looks.earned[slots]) < -NEARLY
-        over = on_trial & (costs | (now_ns - self._since_ns[slots] >= self._hold_ns[slots]))
+        over = (self.state[slots] == State.FILLS) & (costs | self._lasted(slots, now_ns))
         gain = self._standing.gain(slots, self._surprise.level(slots, FILLING))
         best = ~costs & (gain > 0) & (self._surprise.instead(slots, self._now_ns) == FILLING)
         # Where the steady arm has not run, a small gain over the probing arm says too little.
         unseen = self._surprise.unseen(slots, STEADY, self._now_ns)
         stays = over & best & (~unseen | (gain > HALF))
-        self._hold_ns[slots[stays]] = FOR_GOOD_NS
+        self._stay_full(slots[stays], now_ns[stays])
         self.code[slots[stays]] = why.FILLED
         self.value[slots[stays]] = np.exp(gain[stays])
         worse = slots[over & ~best]
         self._surprise.bar(worse, np.full(worse.shape, FILLING), self._now_ns)
         ended: Bools = over & ~stays
         return ended
+
+    def _stay_full(self, slots: Slots, now_ns: Floats) -> None:
+        """The filling arm stays for a while. `now_ns` has the shape (n,)."""
+        self.state[slots] = State.FULL
+        self._since_ns[slots] = now_ns
+        self._hold_ns[slots] = (FULL_RESTS * self.drain.rest_s(slots) * 1e9).astype(np.int64)
+
+    def _end_stay(self, slots: Slots, now_ns: Floats) -> None:
+        """The probing arm shows whether the path still needs the filling arm, whose stay is over."""
+        over = (self.state[slots] == State.FULL) & self._lasted(slots, now_ns)
+        no = np.zeros(np.count_nonzero(over), np.bool_)
+        self._compare(slots[over], no, no, no, now_ns[over])
+
+    def _lasted(self, slots: Slots, now_ns: Floats) -> Bools:
+        """True where the time is over for which the arm holds, shape (n,)."""
+        over: Bools = now_ns - self._since_ns[slots] >= self._hold_ns[slots]
+        return over
 
     def _return(self, slots: Slots) -> Slots:
         """The RTT is as low as before its rise: the path is the same, and all that was shown on it counts.
@@ -505,7 +526,8 @@ class Transitions(SlotArrays):
         self.value[slots] = self._surprise.more(slots, starving)
         self._other_arm(slots)
         self.state[slots] = state
-        self._hold_ns[slots] = FOR_GOOD_NS
+        full = slots[state == State.FULL]
+        self._stay_full(full, np.full(full.shape, self._now_ns))
         again = slots[ROLE[state] == PROBING]
         self._probe(again, State.COMPARES, np.full(again.shape, self._now_ns), self._settings.rival_s)
 

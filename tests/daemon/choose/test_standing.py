@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from support.records import record
@@ -70,6 +72,28 @@ def test_a_trial_that_shows_no_more_ends_soon_and_comes_again_late() -> None:
     assert np.mean(arms == CUBIC) * 40.0 / len(began_s) < 2.4
     assert min(np.diff(began_s), default=10.0) >= 10.0
     assert len(began_s) <= 3
+
+
+def test_the_filling_arm_is_asked_anew_after_a_minute_and_later_after_two() -> None:
+    began = times_s(run(under=SlowWayBack(), duration_s=250.0, chooser=filling())[:, 0])
+    assert [arm for _, arm in began] == [BBR, CUBIC, BBR, CUBIC, BBR, CUBIC]
+    lasted_s = [(arm, end - at) for (at, arm), (end, _) in pairwise(began)]
+    # A trial of 16 round trips of 120 ms may come before a stay.
+    assert [time_s for arm, time_s in lasted_s if arm == CUBIC] == pytest.approx([60.0, 120.0], abs=3.0)
+    assert all(time_s < 3.0 for arm, time_s in lasted_s if arm == BBR)
+
+
+def test_the_filling_arm_leaves_a_way_back_that_has_become_fast() -> None:
+    """From 30 s on nothing is slow. Cubic has the whole rate there, too, but a full buffer."""
+
+    class Freed(SlowWayBack):
+        def __call__(self, t: float, arm: int) -> tuple[float, float]:
+            return super().__call__(t, arm) if t < 30.0 else (STANDS_MS if arm == CUBIC else FLOOR_MS, 1.0)
+
+    began = times_s(run(under=Freed(), duration_s=100.0, chooser=filling())[:, 0])
+    assert CUBIC in [arm for at, arm in began if at < 30.0]
+    assert CUBIC not in [arm for at, arm in began if at > 30.0]
+    assert began[-1][0] < 75.0
 
 
 def test_a_small_gain_does_not_keep_the_steady_arm_from_its_turn() -> None:
