@@ -78,7 +78,8 @@ class RuleSection(Section):
     rival_s: float = key(
         15.0,
         "Time for which a flow keeps bbr after bbr has shown that another flow fills the queue, "
-        "s. This time and the time between two tests grow from test to test.",
+        "s. This time and the time between two tests grow from test to test. Where cubic alone fills a "
+        "path, it stays for four times this time.",
         minimum=0,
         maximum=3600,
     )
