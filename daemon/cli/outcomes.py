@@ -14,7 +14,7 @@ import numpy as np
 
 from ltp_switcher.daemon.cli.gain import named, since, tell_skipped
 from ltp_switcher.daemon.cli.main import settings
-from ltp_switcher.daemon.cli.printing import Object, print_json, print_table
+from ltp_switcher.daemon.cli.printing import print_json, print_table, with_nulls
 from ltp_switcher.daemon.gain import log
 from ltp_switcher.daemon.gain import outcomes as outcome_log
 
@@ -30,14 +30,8 @@ def outcomes(options: argparse.Namespace) -> int:
     told = np.concatenate([np.zeros(0, outcome_log.ROW_DTYPE), *rows])
     found = outcome_log.summarised(told, names)
     if options.json:
-        return print_json([_json(one) for one in found])
+        return print_json([with_nulls(dataclasses.asdict(one)) for one in found])
     return _print(options, found)
-
-
-def _json(summary: outcome_log.Summary) -> Object:
-    """A summary; null where a number is not known."""
-    made: Object = dataclasses.asdict(summary)
-    return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in made.items()}
 
 
 def _print(options: argparse.Namespace, found: list[outcome_log.Summary]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
@@ -50,6 +51,11 @@ def timed(options: argparse.Namespace) -> Object:
     """
     within_s: float | None = options.confirm_within
     return {} if within_s is None else {"confirm_within_s": within_s}
+
+
+def with_nulls(made: Object) -> Object:
+    """The object with null in place of numbers that are not known (NaN), which JSON does not have."""
+    return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in made.items()}
 
 
 def print_json(value: Json | Sequence[Object]) -> int:

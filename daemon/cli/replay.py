@@ -19,7 +19,7 @@ from ltp_switcher.daemon.choose.visits.replay import Pool, Replayed, Window
 from ltp_switcher.daemon.choose.visits.replay import replay as replayed
 from ltp_switcher.daemon.cli.gain import named, tell_skipped
 from ltp_switcher.daemon.cli.main import settings
-from ltp_switcher.daemon.cli.printing import Object, print_json, print_table
+from ltp_switcher.daemon.cli.printing import Object, print_json, print_table, with_nulls
 from ltp_switcher.daemon.gain import log, outcomes
 from ltp_switcher.errors import InvalidValueError
 
@@ -92,13 +92,7 @@ def _print(options: argparse.Namespace, found: list[Replayed], arms: list[str], 
         made: Object = {
             "arms": [*arms],
             "prefixes": [*prefixes],
-            "windows": [
-                {
-                    k: None if isinstance(v, float) and math.isnan(v) else v
-                    for k, v in dataclasses.asdict(w).items()
-                }
-                for w in windows
-            ],
+            "windows": [with_nulls(dataclasses.asdict(window)) for window in windows],
             "ledger_max": ledger,
             "worst_prefix_max": worst,
         }

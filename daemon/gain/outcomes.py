@@ -203,13 +203,12 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     groups = prefixes * len(value.SIZE_NAMES) + value.size_classes(told)
     values = value.about_lines(raw, groups, told["acked_bytes"])
     information = value.information(told)
-    # The module's numbers begin anew when the machine boots, so the hour of birth also tells visits apart. A
-    # visit takes flows for a minute at most, so it seldom spans two hours.
     numbers = np.where(
-        told["visit"] > 0, told["visit"].astype(np.int64), -timed_visits(prefixes, births_s, ended_s)
+        told["visit"] > 0,
+        _numbered_visits(prefixes, told["visit"].astype(np.int64), births_s),
+        -timed_visits(prefixes, births_s, ended_s),
     )
-    hours = np.where(told["visit"] > 0, births_s // 3600, 0).astype(np.int64)
-    keys = np.stack([prefixes, told["arm"].astype(np.int64), numbers, hours], axis=1)
+    keys = np.stack([prefixes, told["arm"].astype(np.int64), numbers], axis=1)
     says = ~np.isnan(values) & (information > 0)
     kinds, members = np.unique(keys[says], axis=0, return_inverse=True)
     members, weights = members.ravel(), information[says]
@@ -222,6 +221,20 @@ def visits_of(rows: OutcomeRows) -> VisitTable:
     return VisitTable(
         names, kinds[order, 0], kinds[order, 1], means[order], sums[order], flows[order], ends[order]
     )
+
+
+def _numbered_visits(prefixes: Ints, visits: Ints, born_s: Floats) -> Ints:
+    """Return the number of each flow's visit, shape (n,), from 1 on. `visits` has the module's numbers.
+
+    The module's numbers begin anew when the machine boots. A visit takes flows for `VISIT_MAX_S` at most, so
+    flows with the same number that were born further apart belong to different visits.
+    """
+    order = np.lexsort((born_s, visits, prefixes))
+    begins = (np.diff(prefixes[order]) != 0) | (np.diff(visits[order]) != 0)
+    begins |= np.diff(born_s[order]) > VISIT_MAX_S
+    numbers = np.ones(len(order), np.int64)
+    numbers[order[1:]] += np.cumsum(begins)
+    return numbers
 
 
 def timed_visits(prefixes: Ints, born_s: Floats, ended_s: Floats) -> Ints:

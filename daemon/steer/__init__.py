@@ -4,6 +4,7 @@ kernel module.
 """
 
 from ltp_switcher.daemon.steer.arms import (
+    IS_LEARNED,
     LEARNED,
     LearnedArms,
     chosen_variant,
@@ -14,6 +15,7 @@ from ltp_switcher.daemon.steer.arms import (
 from ltp_switcher.daemon.steer.path_signals import NetworkFeed, ToldNetwork
 
 __all__ = [
+    "IS_LEARNED",
     "LEARNED",
     "LearnedArms",
     "NetworkFeed",

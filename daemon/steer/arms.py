@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 LEARNED: Final = {arm.value: arm.name.lower() for arm in protocol.ArmId if arm.name.lower() in declarations()}
 """Names of the learned arms by id, in the order of the ids. A name is also the folder of the arm's policy."""
+IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
+"""True at the ids of learned arms, shape (256,)."""
 LOOK_AGAIN_NS: Final = 1_000_000_000
 """Longest pause between two steps, in ns, after which policies still remember their flows. After a pause that
 is longer than this and than `LOOK_AGAIN_STEPS` steps, every flow begins anew, because its history is stale.

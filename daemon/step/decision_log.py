@@ -57,21 +57,23 @@ class DecisionLog:
         arms: ArmIds,
         reason: Callable[[int], str],
     ) -> None:
-        """Log the first of n changes of arm, if the rate limit lets a line pass. Arrays have the shape (n,),
-        with n at least 1.
+        """Log the first of n changes of arm whose flow is known, if the rate limit lets a line pass. Arrays
+        have the shape (n,), with n at least 1.
 
         `reason` is a function of a slot. It returns the reason in words for the decision about the slot's
         flow.
         """
+        known = ((at, flow) for at, slot in enumerate(slots.tolist()) if (flow := table.info[slot]))
+        at, flow = next(known, (0, None))
+        if flow is None:
+            self._decisions.held_back += slots.size
+            return
         if not self._decisions.allows(slots.size):
             return
-        record, slot = records[0], int(slots[0])
-        flow = table.info[slot]
-        if flow is None:
-            return
+        record, slot = records[at], int(slots[at])
         verb = "switches" if self.mode == "active" else "would switch"
         others, self._decisions.held_back = self._decisions.held_back, 0
-        before, after = self.names.get(int(record["want_arm"]), "none"), self.names.get(int(arms[0]), "none")
+        before, after = self.names.get(int(record["want_arm"]), "none"), self.names.get(int(arms[at]), "none")
         why = reason(slot)
         log.info(
             "flow %d to %s %s %s -> %s: %s (last reward %.3f, %.2f Mbit/s, srtt %.1f ms, lost %d); "

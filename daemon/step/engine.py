@@ -31,7 +31,7 @@ from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.gain.outcomes import OutcomeRows
 from ltp_switcher.daemon.settings.policies import Policies
 from ltp_switcher.daemon.settings.prefixes import whole_prefix
-from ltp_switcher.daemon.steer import LEARNED, LearnedArms
+from ltp_switcher.daemon.steer import IS_LEARNED, LEARNED, LearnedArms
 from ltp_switcher.daemon.steer.drain import drain
 from ltp_switcher.daemon.step.counters import Statistics
 from ltp_switcher.daemon.step.decision_log import DecisionLog, RateLimit
@@ -414,7 +414,7 @@ class Engine:
     def _control(self, slots: Slots, records: RecordArray, now_ns: int) -> None:
         """Send the controls of the learned arms. These arms see every step, even one without records."""
         if self.mode != "active":
-            self._send_away(records[_IS_LEARNED[records["want_arm"]]])
+            self._send_away(records[IS_LEARNED[records["want_arm"]]])
             return
         anew = self.chooser.begins_anew(slots) if slots.size else None
         if anew is not None and anew.any():
@@ -519,5 +519,3 @@ class Engine:
 _EXCLUDED: Final = np.uint8(Cause.EXCLUDED)
 _VISIT: Final = np.uint8(Cause.VISIT)
 _NO_SLOTS: Final = np.zeros(0, np.int64)
-_IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
-"""True at the ids of learned arms, shape (256,)."""

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Ints
 from ltp_switcher.daemon.datapath import OutcomeArray, RecordArray
 from ltp_switcher.daemon.datapath.protocol import ARMS_MAX, START_DTYPE, ControlLaw, StartCause
-from ltp_switcher.daemon.steer import LEARNED
+from ltp_switcher.daemon.steer import IS_LEARNED
 from ltp_switcher.daemon.step.learning.places import Places
 
 DECISION: Final = 0
@@ -41,8 +41,6 @@ RECORDS: Final = 6
 _BITS: Final = ARMS_MAX.bit_length()
 _MASK: Final = (1 << _BITS) - 1
 _NUMBERS: Final = 1 << (32 - 2 * _BITS)
-_IS_LEARNED: Final = np.isin(np.arange(256), list(LEARNED))
-"""True at the ids of learned arms, shape (256,)."""
 
 
 def generations(incumbent: ArmIds, trial: ArmIds, number: int) -> npt.NDArray[np.uint32]:
@@ -123,7 +121,7 @@ def entries(
         arms = np.where((weight > 0) & (starts[:, 0] != 0), starts[:, place], 0)
         choice["arm"][:, place] = arms
         choice["weight"][:, place] = np.where(arms != 0, weight, 0)
-        learned = _IS_LEARNED[arms]
+        learned = IS_LEARNED[arms]
         choice["law"][:, place] = np.where(learned, ControlLaw.WINDOW, 0)
         choice["value"][:, place, 0] = np.where(learned, FIRST_WINDOW_PKTS, 0)
     return made

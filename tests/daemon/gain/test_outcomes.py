@@ -193,6 +193,18 @@ def test_the_modules_visits_are_taken_as_they_are() -> None:
     assert found.flows.tolist() == [1.0, 2.0]
 
 
+def test_a_numbered_visit_may_span_a_full_hour_and_its_number_may_come_again_after_a_boot() -> None:
+    hour_s = 1_700_000_000 // 3600 * 3600 + 3600
+    rows = np.concatenate(
+        [
+            flow_row(1, hour_s - 20, hour_s - 10, visit=7),
+            flow_row(2, hour_s + 20, hour_s + 30, visit=7),
+            flow_row(3, hour_s + 900, hour_s + 910, visit=7),
+        ]
+    )
+    assert log.visits_of(rows).flows.tolist() == [2.0, 1.0]
+
+
 def test_arms_of_one_time_are_different_visits() -> None:
     found = log.visits_of(np.concatenate([flow_row(1, 100, 101, arm=1), flow_row(2, 100, 101, arm=2)]))
     assert sorted(found.arms.tolist()) == [1, 2]
