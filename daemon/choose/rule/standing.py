@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Slots
-from ltp_switcher.daemon.choose.path.looks import TURN, Looks
+from ltp_switcher.daemon.choose.path.looks import ACK_GAP, TURN, Looks
 from ltp_switcher.daemon.choose.rule.drain import CONSTANT
 from ltp_switcher.slots import SlotArrays, column, put_first
 
@@ -29,6 +29,10 @@ FAR: Final = 2.0
 """The RTT stands far above the path's lowest one from this multiple of it on. BBR's own queue does not reach
 it, because BBR has at most twice the path's product of rate and lowest RTT in flight (Cardwell et al.,
 "BBR: Congestion-Based Congestion Control", ACM Queue 14, 2016).
+"""
+GAPS: Final = 2.0
+"""Where ACKs come in bursts, BBR's queue may last longer by this number of gaps between ACKs. BBR adds the
+largest burst to its window.
 """
 
 
@@ -54,7 +58,8 @@ class Standing(SlotArrays):
             queue_pkts: number of packets of queue that BBR may have beyond twice the product.
         """
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
-        far = mean_us - FAR * floor_us > queue_pkts * looks.packet_us[slots]
+        more_us = np.maximum(queue_pkts * looks.packet_us[slots], GAPS * seen[ACK_GAP])
+        far = mean_us - FAR * floor_us > more_us
         # ACKs that wait for a turn delay every window alike, and an arm's window has their packets already.
         far &= (looks.lost_pkts[slots] == 0) & (seen[TURN] == 0)
         put_first(self._means_us, slots, np.where(far, mean_us, np.nan))

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support import rule_flows
 from support.records import record
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
 
@@ -160,12 +161,17 @@ def test_no_trial_where_the_rtt_does_not_stand(kind: str) -> None:
     assert CUBIC not in arms
 
 
-def test_acks_that_wait_for_a_turn_are_no_reason_for_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    from support import rule_flows
-
+@pytest.mark.parametrize(
+    ("told", "tried"),
+    [({"turn_pkts": 30}, False), ({"silent_us": 21_000}, False), ({"silent_us": 5_000}, True)],
+)
+def test_acks_in_bursts_are_no_reason_for_a_trial(
+    told: dict[str, int], tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The RTT exceeds twice the floor by 40 ms, and BBR's window holds the largest burst, too."""
     plain = rule_flows.record
-    monkeypatch.setattr(rule_flows, "record", lambda *args, **kwargs: plain(*args, turn_pkts=30, **kwargs))
-    assert CUBIC not in run(under=SlowWayBack(), duration_s=6.0, chooser=filling())
+    monkeypatch.setattr(rule_flows, "record", lambda *args, **kwargs: plain(*args, **told, **kwargs))
+    assert (CUBIC in run(under=SlowWayBack(), duration_s=6.0, chooser=filling())) == tried
 
 
 def test_the_filling_arm_gets_the_whole_window() -> None:
