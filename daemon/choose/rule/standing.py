@@ -31,8 +31,8 @@ it, because BBR has at most twice the path's product of rate and lowest RTT in f
 "BBR: Congestion-Based Congestion Control", ACM Queue 14, 2016).
 """
 GAPS: Final = 2.0
-"""Where ACKs come in bursts, BBR's queue may last longer by this number of gaps between ACKs. BBR adds the
-largest burst to its window.
+"""Number of gaps between ACKs by which BBR's queue may last longer. BBR adds the largest burst of ACKs to its
+window.
 """
 
 
