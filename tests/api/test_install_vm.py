@@ -7,6 +7,7 @@ then it boots under QEMU and runs guest/installed.sh. Needs root, `apt install m
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("LTP_CACHE", REPOSITORY / ".cache")) / "install-vm"
 PACKAGES = (
     "systemd", "systemd-sysv", "udev", "dbus", "kmod", "initramfs-tools", "dkms", "make", "python3",
-    "python3-venv", "curl", "iproute2", "jq", "procps", "iperf3",
+    "python3-venv", "curl", "iproute2", "jq", "procps", "iperf3", "clang", "libbpf-dev", "bpftool",
 )  # fmt: skip
 SERVICE = """\
 [Unit]
@@ -60,7 +61,8 @@ def run(*command: str | Path, cwd: Path = REPOSITORY) -> str:
 
 def base(kernel: str) -> Path:
     """The archive of a Debian machine with that kernel."""
-    archive = CACHE / f"{kernel}.tar"
+    packages = hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:8]
+    archive = CACHE / f"{kernel}-{packages}.tar"
     if not archive.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         include = ",".join((*PACKAGES, f"linux-image-{kernel}", f"linux-headers-{kernel}"))
