@@ -395,12 +395,11 @@ class Engine:
                 self.decisions.decided(self.table, slots[new], records[new], arms[new], self.journal.reason)
         if active:
             steered = choice.causes != _EXCLUDED if self.governed.policies else None
-            asks = self.chooser.asks(slots)
-            if asks is not None:
-                asks = asks & (arms == decision.arms) & (choice.causes != _VISIT)
-            whole = self.chooser.whole(slots)
-            if whole is not None:
-                whole = whole & (arms == decision.arms) & (choice.causes != _VISIT)
+            own = (arms == decision.arms) & (choice.causes != _VISIT)
+            asks, whole = (
+                None if found is None else found & own
+                for found in (self.chooser.asks(slots), self.chooser.whole(slots))
+            )
             self._select(commands_for(records, arms, differs, steered, asks, whole))
 
     def _select(self, commands: RecordArray) -> None:

@@ -193,8 +193,9 @@ class Transitions(SlotArrays):
         if same.any():
             chosen.append(self._return(slots[same]))
         ready = (role == PROBING) & ~signs.starves & ~same & (self._ready(slots, ended_ns) | signs.freed)
-        ready |= self._end_filling(slots, ended_ns)
-        self._end_stay(slots, ended_ns)
+        if (self.role(slots) == FILLING).any():
+            ready |= self._end_filling(slots, ended_ns)
+            self._end_stay(slots, ended_ns)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
         if (ready | staying).any():
