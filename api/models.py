@@ -49,6 +49,7 @@ FLOW_EXAMPLE: Final[JsonDict] = {
     "ack_gap_ms": {"p50": 0.49, "p90": 0.83},
     "reordered": 0,
     "reordering_pkts": 3,
+    "queue_ms": {"there": 1.0, "back": 0.2},
     "limited_s": {"window": 11.9, "receiver": 0.2, "send_buffer": 0.0, "application": 0.4},
     "switches": 7,
     "reward": 0.83,
@@ -97,6 +98,13 @@ class AckGap(Answer):
 
     p50: float = Field(description="Half of the time passed in gaps of at most this length")
     p90: float = Field(description="Nine tenths of the time passed in gaps of at most this length")
+
+
+class Queues(Answer):
+    """The part of an RTT beyond its floor, by way."""
+
+    there: float = Field(description="Queue on the way to the receiver, ms")
+    back: float = Field(description="Queue on the way back, in which ACKs wait, ms")
 
 
 class Limits(Answer):
@@ -155,6 +163,11 @@ class Flow(Answer):
         default=None,
         description="Number of packets by which the kernel expects packets to be reordered at most; "
         "null if unknown",
+    )
+    queue_ms: Queues | None = Field(
+        default=None,
+        description="The queues on both ways at the end of the last round trip, by TCP's timestamps; null "
+        "if unknown",
     )
     limited_s: Limits | None = Field(
         default=None, description="The causes that limited the flow, and for how long; null if unknown"

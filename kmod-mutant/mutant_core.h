@@ -27,6 +27,7 @@
  *	resume	the window that a flow begins with, from the saved state (pure logic)
  *	jump	the same on a socket
  *	path	RTT floor, rate, bandwidth-delay product, the window of a handover (pure logic)
+ *	back	the queues on the way there and on the way back (pure logic)
  *	switch	leaving one arm and entering another
  *	freeze	an arm's state: started, frozen, restored, left behind
  *	info	a protocol's report on itself
@@ -52,6 +53,7 @@
 #include <net/tcp.h>
 
 #include "mutant_arms_gen.h"
+#include "mutant_back.h"
 #include "mutant_control.h"
 #include "mutant_echo.h"
 #include "mutant_life.h"
@@ -154,6 +156,7 @@ struct mutant_measures {
 	u32 rate_delivered;		/* the rate sample that `rate` was computed from, packets */
 	u32 rate_interval_us;		/* time of that sample, µs */
 	struct mutant_path path;
+	struct mutant_back back;
 	struct mutant_pulse pulse;
 	struct mutant_epochs epochs;
 	struct mutant_dest *dest;	/* NULL: no memory for it */

@@ -107,6 +107,7 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 		.held_back = tp->rate_app_limited || m->draining,
 	};
 	bool held_back = m->path.held_back;
+	struct mutant_back_ack back;
 	u32 floor_us;
 
 	mutant_path_round_ends(&m->path, &ack);
@@ -116,6 +117,8 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 	rec->bdp = mutant_path_bdp(&m->path);
 	rec->silent_us = m->path.round[0].silent_us;
 	rec->turn_pkts = mutant_path_turn(&m->path);
+	mutant_back_read(tp, rtt_us, &back);
+	mutant_back_round_ends(&m->back, &m->path, &back, &rec->there_us, &rec->back_us);
 	rec->round_trips = m->path.rounds;
 	rec->siblings = mutant_dest_flows(m->dest);
 	if (unlikely(m->path.longer))
@@ -155,6 +158,7 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 		mutant_step_began(sk, m, &step->rec);
 	if (unlikely(m->pulse.phase))
 		mutant_pulse_acked(sk, &m->pulse, tp->delivered - f->last.delivered);
+	mutant_back_heard(&m->back, tp->rx_opt.rcv_tsval, tp->rx_opt.rcv_tsecr);
 	if (mutant_path_heard(&m->path, tp->tcp_mstamp, rtt_us, tp->delivered,
 			      tp->rate_app_limited | m->draining))
 		mutant_round_ended(sk, f, &step->rec, rtt_us);

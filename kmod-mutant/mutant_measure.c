@@ -14,6 +14,7 @@ struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 {
 	struct mutant_measures *m;
 	const struct tcp_sock *tp = tcp_sk(sk);
+	struct mutant_back_ack back;
 
 	m = mutant_part_new(MUTANT_PART_MEASURES);
 	if (!m)
@@ -29,6 +30,8 @@ struct mutant_measures *mutant_measure(struct sock *sk, struct mutant_flow *f)
 	/* Data acknowledged so far was delivered since the flow's birth. */
 	m->epochs.ack_us = div_u64(f->born_ns, NSEC_PER_USEC);
 	mutant_path_init(&m->path, tp->tcp_mstamp, tp->delivered, tcp_packets_in_flight(tp));
+	mutant_back_read(tp, -1, &back);
+	mutant_back_init(&m->back, &back);
 	/* It is complete when it is seen; pairs with mutant_flow_measures(). */
 	smp_store_release(&f->measures, m);
 	/* All folds and switches from now on come later; pairs with mutant_flow_outline(). */

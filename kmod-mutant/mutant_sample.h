@@ -38,6 +38,16 @@ static __always_inline void mutant_sample_read(const struct sock *sk, u64 rate, 
 	s->flags = tp->rate_app_limited ? MUTANT_FLOW_FLAGS_APP_LIMITED : 0;
 }
 
+/* The timestamps of the socket's last ACK, whose RTT is @rtt_us, negative if it has none. */
+static inline void mutant_back_read(const struct tcp_sock *tp, s64 rtt_us,
+				    struct mutant_back_ack *ack)
+{
+	ack->now_us = tp->tcp_mstamp;
+	ack->rtt_us = rtt_us;
+	ack->sent_ms = tp->rx_opt.rcv_tsval;
+	ack->echo_ms = tp->rx_opt.rcv_tsecr;
+}
+
 /* How a flow stands. @rate: its last. Without the socket's lock a value may be gone by. */
 static inline void mutant_state_read(const struct sock *sk, u64 rate, struct mutant_state *s)
 {

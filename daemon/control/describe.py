@@ -73,6 +73,7 @@ def flow_json(table: FlowTable, slot: int, names: Names) -> dict[str, Json]:
         # The kernel's number is at least 1, so 0 comes from a module that does not report it.
         "reordered": now["reord_seen"] if now["reordering"] else None,
         "reordering_pkts": now["reordering"] or None,
+        "queue_ms": _queues(now),
         "limited_s": _limits(now, int(table.born_ns[slot])),
         "switches": now["switches"],
         "reward": None if isnan(reward) else reward,
@@ -87,6 +88,13 @@ def _gaps(table: FlowTable, slot: int) -> Json:
     counts: list[float] = table.ack_gaps[slot].tolist()
     told = {name: gap_quantile_us(counts, q) for name, q in _QUANTILES.items()}
     return {name: round(us / 1000, 3) for name, us in told.items() if us is not None} or None
+
+
+def _queues(now: Mapping[str, int]) -> Json:
+    """The queues on the way to the receiver and on the way back in ms; None if the module does not know."""
+    if not now["there_us"] and not now["back_us"]:
+        return None
+    return {"there": now["there_us"] / 1000, "back": now["back_us"] / 1000}
 
 
 def _limits(now: Mapping[str, int], born_ns: int) -> Json:
@@ -121,6 +129,6 @@ _FALLEN_BACK: Final = int(protocol.FlowFlags.FALLEN_BACK)
 _NAMES: Final = protocol.RECORD_DTYPE.names or ()
 _SCALARS: Final = [
     *_NAMES[: _NAMES.index("rtt_stat")],
-    *("busy_us", "receiver_us", "buffer_us", "reord_seen", "reordering"),
+    *("busy_us", "receiver_us", "buffer_us", "reord_seen", "reordering", "there_us", "back_us"),
 ]
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9}

@@ -14,7 +14,7 @@ import numpy as np
 
 FAMILY_NAME: Final = "mutant"
 FAMILY_VERSION: Final = 1
-RECORD_VERSION: Final = 7
+RECORD_VERSION: Final = 8
 # No arm. Ids of arms count from 1 and never change their meaning.
 ARM_NONE: Final = 0
 # Highest id of an arm. Protocols that are loaded on demand get the ids after the fixed ones.
@@ -438,7 +438,7 @@ ECHO_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     ]
 )
 
-# 832 bytes. One flow's aggregate over one step.
+# 840 bytes. One flow's aggregate over one step.
 RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
     [
         ("cookie", "=u8"),  # Socket cookie.
@@ -504,6 +504,8 @@ RECORD_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("reserved", "=u1", (3,)),  # Always 0.
         ("silent_us", "=u4"),
         ("turn_pkts", "=u4"),
+        ("there_us", "=u4"),
+        ("back_us", "=u4"),
     ]
 )
 

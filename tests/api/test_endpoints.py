@@ -56,14 +56,24 @@ def test_flow_tells_what_sums_hide(ask: Ask) -> None:
     assert 16.384 < flow["ack_gap_ms"]["p50"] < flow["ack_gap_ms"]["p90"] < 32.768
     limits = {name: s for name, s in flow["limited_s"].items() if name != "application"}
     assert limits == {"window": 0.7, "receiver": 0.2, "send_buffer": 0.1}
+    assert flow["queue_ms"] == {"there": 1.5, "back": 42.0}
 
 
 def test_flow_of_an_older_module_tells_nothing_of_it(ask: Ask, kernel: Kernel) -> None:
     record = kernel.table[4711].record
-    for name in ("busy_us", "receiver_us", "buffer_us", "ack_gaps", "reord_seen", "reordering"):
+    for name in (
+        "busy_us",
+        "receiver_us",
+        "buffer_us",
+        "ack_gaps",
+        "reord_seen",
+        "reordering",
+        "there_us",
+        "back_us",
+    ):
         record[name] = 0
     flow = ask("GET", "/v1/flows/4711").json()
-    assert [flow[name] for name in ("reordered", "reordering_pkts", "limited_s")] == [None] * 3
+    assert [flow[name] for name in ("reordered", "reordering_pkts", "queue_ms", "limited_s")] == [None] * 4
 
 
 @pytest.mark.parametrize(

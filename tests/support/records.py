@@ -54,6 +54,8 @@ def busy_record(cookie: int, arm: int = protocol.ArmId.CUBIC) -> RecordArray:
         buffer_us=100_000,
         reord_seen=2,
         reordering=5,
+        there_us=1_500,
+        back_us=42_000,
     )
     made["ack_gaps"][0, [0, 9]] = 6, 1
     return made

@@ -25,6 +25,7 @@ int main(void)
 	test_laws();
 	test_lives();
 	test_cubic();
+	test_back();
 	test_path();
 	test_pulses();
 	test_resume();

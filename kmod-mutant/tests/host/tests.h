@@ -28,6 +28,7 @@ void test_fold(void);
 void test_gaps(void);
 void test_laws(void);
 void test_lives(void);
+void test_back(void);
 void test_path(void);
 void test_pulses(void);
 void test_resume(void);

@@ -255,6 +255,26 @@ def reordering_is_the_kernels(context: Context) -> None:
     require(int(told["reordering"]) == kernel.reordering > 3, f"{told['reordering']} of {kernel}")
 
 
+def a_queue_is_told_by_its_way(context: Context) -> None:
+    """A slow way to the receiver has a queue, and then a slow way back. TCP's timestamps tell which it is."""
+    for slow, way, other in (("rate_mbit", "there_us", "back_us"), ("back_kbit", "back_us", "there_us")):
+        context.link.shape(rate_mbit=100)
+        flow = context.flow()
+        context.datapath.close_step()
+        context.traffic.pump(1)
+        if slow == "rate_mbit":
+            context.link.shape(rate_mbit=4)
+        else:
+            context.link.shape(rate_mbit=100, back_kbit=100)
+        context.traffic.pump(1.5)
+        told = context.datapath.flow(flow.cookie).record[0]
+        context.end(flow)
+        queues = f"there {told['there_us']} µs, back {told['back_us']} µs, RTT {told['rtt_us']} µs"
+        require(int(told[way]) > 20_000, f"{way}: {queues}")
+        require(int(told[other]) < 5_000, f"{other}: {queues}")
+    context.link.shape()
+
+
 def many_flows_fill_many_messages(context: Context) -> None:
     """More records than one netlink message holds: 200 of 808 bytes."""
     flows = [context.link.connect("mutant") for _ in range(200)]
@@ -281,5 +301,6 @@ CHECKS = (
     gaps_between_acks_are_those_of_the_path,
     the_causes_that_limit_a_flow_are_the_kernels,
     reordering_is_the_kernels,
+    a_queue_is_told_by_its_way,
     many_flows_fill_many_messages,
 )

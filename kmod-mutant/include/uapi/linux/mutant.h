@@ -8,7 +8,7 @@
 
 #define MUTANT_FAMILY_NAME		"mutant"
 #define MUTANT_FAMILY_VERSION	1
-#define MUTANT_RECORD_VERSION	7
+#define MUTANT_RECORD_VERSION	8
 
 /* No arm. Ids of arms count from 1 and never change their meaning. */
 #define MUTANT_ARM_NONE	0
@@ -667,6 +667,10 @@ struct mutant_echo {
  *	unknown.
  * @turn_pkts: Packets that a turn of ACKs brings, where the silence between turns exceeds the
  *	RTT floor; else 0.
+ * @there_us: Of the RTT of the last round trip's last ACK, the queue on the way to the
+ *	receiver, µs, as TCP's timestamps tell.
+ * @back_us: The same of the way back. The two are the RTT beyond rtt-floor-us. Both are 0
+ *	where they are not known.
  */
 struct mutant_record {
 	__u64 cookie;
@@ -732,6 +736,8 @@ struct mutant_record {
 	__u8 reserved[3];
 	__u32 silent_us;
 	__u32 turn_pkts;
+	__u32 there_us;
+	__u32 back_us;
 };
 
 /**
