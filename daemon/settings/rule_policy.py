@@ -20,7 +20,7 @@ CASES: Final = (
     "starts",
     "no-queue",
     "pauses",
-    "stands",
+    "way-back",
 )
 """The special cases of the rule. A setting can leave out each of them by itself."""
 

@@ -58,15 +58,16 @@ _FIELDS: Final = Columns(
     "time_ns", "interval_ns", "interval_ns", "rtt_samples", "rtt_stat.min", "rtt_stat.sum", "srtt_stat.max",
     "total_delivered", "total_lost", "lost_without_queue", "srtt_us", "mss",
     "rtt_floor_us", "bdp", "round_trips", "turn_pkts",
-    "silent_us",
+    "silent_us", "there_us", "back_us",
 )  # fmt: skip
 (
     TIME_NS, INTERVAL_NS, SILENT_NS, RTT_SAMPLES, RTT_LEAST, RTT_SUM, SRTT_PEAK, DELIVERED, LOST,
-    LOST_WITHOUT_QUEUE, SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS, TURN, ACK_GAP,
-) = range(17)  # fmt: skip
+    LOST_WITHOUT_QUEUE, SRTT, MSS, KERNEL_FLOOR, BDP, ROUND_TRIPS, TURN, ACK_GAP, THERE, BACK,
+) = range(19)  # fmt: skip
 """Indices of the fields that `read` returns. `SILENT_NS` is the time since the last ACK at the end of the
 step, less the same time at its beginning. `TURN` is the number of packets whose ACKs wait for a turn.
-`ACK_GAP` is the mean length in µs of the gap between ACKs at a moment of the last round trip.
+`ACK_GAP` is the mean length in µs of the gap between ACKs at a moment of the last round trip. `THERE` and
+`BACK` are the queues on the way to the receiver and on the way back, in µs.
 """
 
 
@@ -74,7 +75,7 @@ def read(records: RecordArray) -> tuple[Floats, Bools, Bools]:
     """Read the fields that looks need from a step's records, shape (n,).
 
     Returns:
-        The fields, shape (17, n); true where the application had too little to send, shape (n,); and true
+        The fields, shape (19, n); true where the application had too little to send, shape (n,); and true
         where the arm emptied the queue, shape (n,).
     """
     fields = _FIELDS.read(records).T

@@ -13,7 +13,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 NEW, KNOWN, FELL, ROSE, OWN, QUEUED, SLOWER, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
 STARVED, SURPRISED, ALONE, STUCK, SAME, GENTLE, EMPTY, PAUSES = range(16, 24)
-LOSING, UNSEEN, DRAINS, LONGER, STANDS, FILLED = range(24, 30)
+LOSING, UNSEEN, DRAINS, LONGER, ACKS_WAIT, FILLED = range(24, 30)
 
 STATE: Final = np.array(
     (
@@ -65,7 +65,6 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "another arm starved, and this one had not run on the path yet",
         "the lowest RTT stayed around {value:.1f} ms: this arm empties its queue, which shows whose it is",
         "the lowest RTT stayed around {value:.1f} ms when this arm's queue was empty: the path became longer",
-        "the RTT stood at {value:.1f} times the lowest one, and no packet was lost: this arm shows whether "
-        "the path has more",
-        "the RTT stood, and this arm earned {value:.1f} times as much as another one had",
+        "ACKs waited for {value:.0f} ms on the way back: this arm shows whether the path has more",
+        "ACKs waited on the way back, and this arm earned {value:.1f} times as much as another one had",
     )

@@ -36,8 +36,8 @@ own, the steady arm empties this queue.
 With `self_check`, an arm has to earn about as much as other arms have shown on the path. An arm that starves
 beside them gives way to the best of them. An arm that falls below its own earlier reward is compared with the
 probing arm (`surprise`), and so is an arm to which losses leave less than half of its reward. Now and then a
-pulse shows whether the careful arm's path has more rate (`pulses`). Where the RTT stands under the probing
-arm, the filling arm, Cubic, shows whether the path has more (`standing`).
+pulse shows whether the careful arm's path has more rate (`pulses`). Where ACKs wait on the way back under the
+probing arm, the filling arm, Cubic, shows whether the path has more (`way_back`).
 
 The rule decides for players. A player is one or more flows that share a bottleneck (`siblings`). A player has
 a state, which moves by the signs of its looks (`transitions`). This file gives the flows of each player their

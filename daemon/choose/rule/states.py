@@ -51,7 +51,7 @@ class State(IntEnum):
     """The careful arm is on trial in the steady arm's place."""
     FILLS = 10
     """The filling arm is on trial: it shows whether the path has more than arms take that go by the RTT or
-    the rate (`standing`).
+    the rate (`way_back`).
     """
     FULL = 11
     """The filling arm stays for a while, because it has earned the most."""

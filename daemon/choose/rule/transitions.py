@@ -20,10 +20,10 @@ from ltp_switcher.daemon.choose.players.siblings import Siblings
 from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.drain import AFTER, EMPTY, Drain, Outcome, Outcomes
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, FILLING, PROBING, STEADY
-from ltp_switcher.daemon.choose.rule.standing import Standing
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
-from ltp_switcher.daemon.choose.rule.surprise import HALF, NEARLY, Surprise
+from ltp_switcher.daemon.choose.rule.surprise import NEARLY, Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials
+from ltp_switcher.daemon.choose.rule.way_back import TRIAL_S, WayBack
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
@@ -68,15 +68,15 @@ class _Signs(NamedTuple):
     """Losses take more than half of the arm's reward."""
     stuck: Bools
     """The careful arm keeps a queue of its own."""
-    stands: Bools
-    """The RTT stands under the probing arm, and a trial of the filling arm is due."""
+    acks_wait: Bools
+    """ACKs wait on the way back under the probing arm, and a trial of the filling arm is due."""
     freed: Bools
     """The probing arm earns less than twice as much as an arm that it replaced. A choice is due at once."""
 
     @property
     def any(self) -> Bools:
         """True where a player has a sign."""
-        found: Bools = self.changed | self.asked | self.starves | self.compared | self.stuck | self.stands
+        found: Bools = self.changed | self.asked | self.starves | self.compared | self.stuck | self.acks_wait
         return found
 
     @property
@@ -131,7 +131,7 @@ class Transitions(SlotArrays):
         self.path = self.part(PathModel())
         self.drain = self.part(Drain(settings))
         self._trials = self.part(Trials())
-        self._standing = self.part(Standing())
+        self._way_back = self.part(WayBack())
         self._surprise = self.part(Surprise())
         self._shown_before = self.part(Surprise())
         self._now_ns = 0
@@ -238,10 +238,12 @@ class Transitions(SlotArrays):
         longer = rose & (role != FILLING)
         changed = self._case("drain", (judged & ((shorter & ~moves) | longer)) | (early & shorter))
         asked &= ~changed
+        acks_wait = self._way_back.look(slots, looks, seen)
         starves = fell = alone = losing = freed = np.zeros(slots.shape, np.bool_)
         if settings.self_check:
             # In a gentle start the probing arm does not run.
             shows = judged | (probing & (self.code[slots] != why.GENTLE))
+            shows &= ~self._grows(slots)
             earned = np.where(shows, looks.earned[slots], np.nan)
             queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
             whole, floor_us = looks.whole[slots], looks.floor_us[slots]
@@ -251,12 +253,13 @@ class Transitions(SlotArrays):
         stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)
         stuck &= looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S
         stuck &= ~(changed | asked | starves | fell | alone | losing)
-        stands = self._standing.look(slots, looks, seen, settings.queue_pkts)
-        stands &= np.isin(self.state[slots], (State.PROBES, State.COMPARES, State.SHALLOW))
-        stands &= self.may_fill[slots] & self._siblings.alone(slots) & ~(starves | freed)
-        stands &= ~self._surprise.barred(slots, np.full(slots.shape, FILLING), self._now_ns)
-        stands = self._case("stands", stands & settings.self_check)
-        return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck, stands, freed)
+        acks_wait &= np.isin(self.state[slots], (State.PROBES, State.COMPARES, State.SHALLOW))
+        acks_wait &= self.may_fill[slots] & self._siblings.alone(slots) & ~freed
+        acks_wait &= ~self._surprise.barred(slots, np.full(slots.shape, FILLING), self._now_ns)
+        acks_wait = self._case("way-back", acks_wait & settings.self_check)
+        # If the filling arm has earned more before, its window has to grow anew.
+        starves &= ~acks_wait
+        return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck, acks_wait, freed)
 
     def _go_by(self, signs: _Signs, slots: Slots, role: Ints, least_us: Floats, now_ns: Floats) -> None:
         """Bring the players with a sign into the state that it calls for. All arrays have shape (n,)."""
@@ -273,8 +276,8 @@ class Transitions(SlotArrays):
             self._leave(slots[starves])
         if stuck.any():
             self._empty(slots[stuck], why.STUCK, least_us[stuck])
-        if signs.stands.any():
-            self._fill(slots[signs.stands], now_ns[signs.stands])
+        if signs.acks_wait.any():
+            self._fill(slots[signs.acks_wait], now_ns[signs.acks_wait])
 
     def _ready(self, slots: Slots, now_ns: Floats) -> Bools:
         """True where the probing arm has shown what there is to know, shape (n,). Its tests end here."""
@@ -452,33 +455,38 @@ class Transitions(SlotArrays):
 
     def _fill(self, slots: Slots, now_ns: Floats) -> None:
         """The filling arm shows whether the path has more than arms take that go by the RTT or the rate."""
-        self.code[slots] = why.STANDS
-        self.value[slots] = self._standing.ratio(slots, self.looks)
-        self._standing.begin_trial(slots)
+        self.code[slots] = why.ACKS_WAIT
+        self.value[slots] = self._way_back.queue_us[slots] * 1e-3
+        self._way_back.begin_trial(slots)
         self._other_arm(slots)
         self.drain.forget(slots)
         self.state[slots] = State.FILLS
         self._since_ns[slots] = now_ns
-        hold_s = np.maximum(self._settings.start_s / 2, COMPARE_RTTS * self.looks.mean_us[slots] * 1e-6)
-        self._hold_ns[slots] = (hold_s * 1e9).astype(np.int64)
+        self._hold_ns[slots] = int(TRIAL_S * 1e9)
+
+    def _grows(self, slots: Slots) -> Bools:
+        """True where the filling arm's window still grows behind the queue of ACKs, shape (n,). This costs
+        reward, and says nothing yet about the arm.
+        """
+        earns = self._way_back.gain(slots, self.looks.earned[slots]) > 0
+        grows: Bools = (self.state[slots] == State.FILLS) & self._way_back.waits(slots) & ~earns
+        return grows
 
     def _end_filling(self, slots: Slots, now_ns: Floats) -> Bools:
         """End the trials of the filling arm that have lasted long enough, or that cost reward. The arm stays
-        where it earned the most. True where another choice is due, shape (n,).
+        where it earned about as much as the probing arm, whose rate falls behind a queue of ACKs. True where
+        another choice is due, shape (n,).
         """
-        costs = self._standing.gain(slots, self.looks.earned[slots]) < -NEARLY
+        costs = self._way_back.costs(slots) & ~self._grows(slots)
         over = (self.state[slots] == State.FILLS) & (costs | self._lasted(slots, now_ns))
-        gain = self._standing.gain(slots, self._surprise.level(slots, FILLING))
-        best = ~costs & (gain > 0) & (self._surprise.instead(slots, self._now_ns) == FILLING)
-        # Where the steady arm has not run, a small gain over the probing arm says too little.
-        unseen = self._surprise.unseen(slots, STEADY, self._now_ns)
-        stays = over & best & (~unseen | (gain > HALF))
+        gain = self._way_back.gain(slots, self._surprise.level(slots, FILLING))
+        stays = over & ~costs & (gain > -NEARLY) & (self._surprise.instead(slots, self._now_ns) == FILLING)
         self._stay_full(slots[stays], now_ns[stays])
         self.code[slots[stays]] = why.FILLED
         self.value[slots[stays]] = np.exp(gain[stays])
-        worse = slots[over & ~best]
-        self._surprise.bar(worse, np.full(worse.shape, FILLING), self._now_ns)
         ended: Bools = over & ~stays
+        worse = slots[ended]
+        self._surprise.bar(worse, np.full(worse.shape, FILLING), self._now_ns)
         return ended
 
     def _stay_full(self, slots: Slots, now_ns: Floats) -> None:
@@ -554,7 +562,7 @@ class Transitions(SlotArrays):
         """
         self._surprise.other_arm(slots)
         self.drain.other_arm(slots)
-        self._standing.forget(slots)
+        self._way_back.forget(slots)
         self._trials.other_arm(slots, np.zeros(slots.shape, np.bool_) if tried is None else tried)
 
     def _probe(self, slots: Slots, state: States | State, now_ns: Floats, hold_s: Floats | float) -> None:
@@ -566,7 +574,7 @@ class Transitions(SlotArrays):
         self.drain.forget(slots)
         self._surprise.other_arm(slots)
         self.drain.other_arm(slots)
-        self._standing.forget(slots)
+        self._way_back.forget(slots)
         self._trials.reset(slots)
 
     def _ask(self, slots: Slots, now_ns: Floats) -> None:
