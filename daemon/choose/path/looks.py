@@ -403,6 +403,10 @@ class Looks(SlotArrays):
         found: Bools = self.rate_Bps[slots] >= KEPT * self.top_Bps[slots]
         return found
 
+    def forget_swing(self, slots: Slots) -> None:
+        """Forget the swing of the rate, because the arm that had it has ended."""
+        self._gains[slots] = np.nan
+
     def grow_anew(self, slots: Slots) -> None:
         """Note that the arms of these flows begin anew."""
         self._growing[slots] = ANEW

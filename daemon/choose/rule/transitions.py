@@ -400,8 +400,8 @@ class Transitions(SlotArrays):
         # The careful arm's own queue says nothing about the buffer, nor does a window above the path's.
         few = self.few(slots)
         filled = self._case("shallow", (overfilled > 0) & (self.role(slots) != CAREFUL) & ~few)
-        calm = self._case("trials", again & ~lossy & ~swings)
-        trials = self._trials.findings(slots, self.state[slots], calm)
+        tries = self._case("trials", again)
+        trials = self._trials.findings(slots, self.state[slots], tries, ~lossy & ~swings)
         shorter = trials[why.SHORTER][0]
         shorter[shorter] = self._siblings.alone(slots[shorter])
         found = trials | {
@@ -430,6 +430,8 @@ class Transitions(SlotArrays):
         given = ready | unfit | np.isin(reason, why.TRIALS)
         at: Slots = slots[given]
         self._other_arm(at, shorter[given])
+        # The careful arm's losses may have made its rate swing.
+        looks.forget_swing(slots[reason == why.EARNED])
         self.state[at] = state[given]
         self.code[at] = reason[given]
         self.value[at] = np.where(starved, more, np.select(where, shown, ratio))[given]

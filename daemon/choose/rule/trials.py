@@ -68,6 +68,8 @@ class Trials(SlotArrays):
     """Mean of `Looks.share` over the looks: the reward as a share of the reward that the path allows."""
     _before = column(np.float64, initial=np.nan)
     """The steady arm's `_share` when the careful arm replaced it; NaN if it never did."""
+    _off = column(np.bool_)
+    """Whether the last look differs from those before it as if the path had changed."""
     _packet = column(np.float64)
     """Mean log of the time that a packet took, µs."""
     _least = column(np.float64)
@@ -79,9 +81,10 @@ class Trials(SlotArrays):
         A look in which the application paused says nothing about the arm, and is left out.
         """
         slots = slots[np.isfinite(looks.rate_Bps[slots])]
-        self._begin_anew(slots, looks)
+        alike = self._compare(slots, looks)
         self._count[slots] += 1
-        slots = slots[self._count[slots] > 0]
+        counts = self._count[slots] > 0
+        slots, alike = slots[counts], alike[counts]
         floor_us, mean_us = looks.floor_us[slots], looks.mean_us[slots]
         careful_us = floor_us + CAREFUL_PKTS * looks.packet_us[slots]
         own = mean_us <= floor_us + OWN_US
@@ -93,21 +96,29 @@ class Trials(SlotArrays):
         for mean, seen in (
             (self._gain, np.where(own, gain, -1.0)),
             (self._share, looks.share[slots]),
-            (self._packet, np.log(looks.packet_us[slots])),
-            (self._least, _log(looks.least_us[slots])),
+            (self._packet, np.where(alike, np.log(looks.packet_us[slots]), self._packet[slots])),
+            (self._least, np.where(alike, _log(looks.least_us[slots]), self._least[slots])),
         ):
             mean[slots] += weight * (np.nan_to_num(seen) - mean[slots])
 
-    def _begin_anew(self, slots: Slots, looks: Looks) -> None:
-        """Forget what the arms have shown where the rate or the lowest RTT has become another."""
+    def _compare(self, slots: Slots, looks: Looks) -> Bools:
+        """Forget what the arms have shown where the rate or the lowest RTT has become another. Two looks have
+        to show it: after a loss Vegas has less of the rate for one look. Returns false for the first of them,
+        shape (n,).
+        """
         known = self._count[slots] > 0
         packet = np.log(looks.packet_us[slots]) - self._packet[slots]
         least = _log(looks.least_us[slots]) - self._least[slots]
-        other = known & (np.fmax(np.abs(packet), np.abs(least)) > np.log(OTHER))
+        off = known & (np.fmax(np.abs(packet), np.abs(least)) > np.log(OTHER))
+        other = off & self._off[slots]
+        self._off[slots] = off & ~other
         self._count[slots[other]] = 0
         self._before[slots[other]] = np.nan
+        return other | ~off
 
-    def findings(self, slots: Slots, state: States, calm: Bools) -> dict[int, tuple[Bools, Floats]]:
+    def findings(
+        self, slots: Slots, state: States, settled: Bools, calm: Bools
+    ) -> dict[int, tuple[Bools, Floats]]:
         """The findings of trials, by the number of the reason (`reasons`) to which each leads.
 
         Each finding has two arrays of shape (n,): true where the reason applies, and the number for its text.
@@ -115,17 +126,20 @@ class Trials(SlotArrays):
         Args:
             slots: players, shape (n,).
             state: state of each player, shape (n,).
-            calm: true where the RTT has settled, the rate does not swing, and no packets are lost without a
-                queue, shape (n,).
+            settled: true where the RTT has settled, shape (n,).
+            calm: true where a trial may begin, because the rate does not swing either, and no packets are
+                lost without a queue, shape (n,). A trial may end elsewhere, too: the careful arm's losses may
+                make its rate swing.
         """
-        seen = calm & (self._count[slots] >= LOOKS)
+        # The next look tells whether the path has changed.
+        seen = settled & (self._count[slots] >= LOOKS) & ~self._off[slots]
         tried = seen & (state == State.TRIES)
         role = ROLE[state]
         share, before, gain = self._share[slots], self._before[slots], self._gain[slots]
         packet_us = np.exp(self._packet[slots])
         return {
             why.SHORTER: (
-                seen & (role == STEADY) & np.isnan(before) & (gain > np.log(GAIN)),
+                seen & calm & (role == STEADY) & np.isnan(before) & (gain > np.log(GAIN)),
                 100 * np.expm1(gain),
             ),
             why.EARNED: (tried & (share < before), 100 * (1 - share / before)),
@@ -141,6 +155,7 @@ class Trials(SlotArrays):
         """
         self._before[slots[tried]] = self._share[slots[tried]]
         self._count[slots] = -1
+        self._off[slots] = False
 
 
 def _log(rtt_us: Floats) -> Floats:

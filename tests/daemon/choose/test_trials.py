@@ -89,6 +89,25 @@ def test_a_path_that_has_become_slow_gets_the_steady_arm_back() -> None:
     assert arms_after(1.0, 0.5) == [BBR, LTP, VEGAS, LTP]
 
 
+@pytest.mark.parametrize(
+    ("rates", "queues_ms"),
+    [((0.5, 0.9, 0.9, 0.9), (2.8,) * 4), ((0.7, 0.9, 0.75, 0.85), (3.8, 2.2, 3.8, 2.2))],
+    ids=["one low look in four", "swings"],
+)
+def test_a_careful_arm_whose_rate_moves_has_to_earn_as_much(
+    rates: tuple[float, ...], queues_ms: tuple[float, ...]
+) -> None:
+    """Vegas halves its window at each loss. It has 0.8 of LTP's rate at a lower RTT."""
+
+    def under(t: float, arm: int) -> tuple[float, float]:
+        at = int(t / 0.27) % 4
+        queue_ms = {LTP: 4.0, VEGAS: queues_ms[at]}.get(arm, 6.0) if t > 0.5 else 0.0
+        return BASE_MS + queue_ms, rates[at] if arm == VEGAS else 1.0
+
+    arms = run(under=under, duration_s=40.0, rate_pps=2400.0)
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP, VEGAS, LTP]
+
+
 @pytest.mark.parametrize(("share", "rate_pps", "waits_ms"), [(0.5, 8000.0, 2.0), (0.3, 2000.0, 8.0)])
 def test_a_careful_arm_that_takes_waiting_acks_for_a_queue_gives_way(
     share: float, rate_pps: float, waits_ms: float
