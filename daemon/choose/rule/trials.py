@@ -114,7 +114,8 @@ class Trials(SlotArrays):
         self._off[slots] = off & ~other
         self._count[slots[other]] = 0
         self._before[slots[other]] = np.nan
-        return other | ~off
+        counts: Bools = other | ~off
+        return counts
 
     def findings(
         self, slots: Slots, state: States, settled: Bools, calm: Bools
