@@ -257,22 +257,24 @@ def reordering_is_the_kernels(context: Context) -> None:
 
 def a_queue_is_told_by_its_way(context: Context) -> None:
     """A slow way to the receiver has a queue, and then a slow way back. TCP's timestamps tell which it is."""
-    for slow, way, other in (("rate_mbit", "there_us", "back_us"), ("back_kbit", "back_us", "there_us")):
-        context.link.shape(rate_mbit=100)
+    link = context.link
+    ways = (
+        ("there_us", "back_us", lambda: link.shape(rate_mbit=4)),
+        ("back_us", "there_us", lambda: link.slow_back(100)),
+    )
+    for way, other, slow in ways:
+        link.shape(rate_mbit=100)
         flow = context.flow()
         context.datapath.close_step()
         context.traffic.pump(1)
-        if slow == "rate_mbit":
-            context.link.shape(rate_mbit=4)
-        else:
-            context.link.shape(rate_mbit=100, back_kbit=100)
+        slow()
         context.traffic.pump(1.5)
         told = context.datapath.flow(flow.cookie).record[0]
         context.end(flow)
         queues = f"there {told['there_us']} µs, back {told['back_us']} µs, RTT {told['rtt_us']} µs"
         require(int(told[way]) > 20_000, f"{way}: {queues}")
         require(int(told[other]) < 5_000, f"{other}: {queues}")
-    context.link.shape()
+    link.fast_back()
 
 
 def many_flows_fill_many_messages(context: Context) -> None:

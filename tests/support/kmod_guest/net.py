@@ -300,18 +300,24 @@ class Link:
         limit_packets: int = 1000,
         loss_percent: float = 0,
         early_percent: float = 0,
-        back_kbit: int = 0,
     ) -> None:
         """Set `rate`, `limit` and `loss` from a to b, and half of the RTT (`delay_ms`) each way. Of the
         packets, `early_percent` skip the delay, so that they overtake others. Then there is no rate.
-        `back_kbit` is the rate from b to a; 0 means that there is no bottleneck.
         """
         forth = f"delay {delay_ms}ms rate {rate_mbit}mbit limit {limit_packets} loss {loss_percent}%"
         if early_percent:
             forth = f"delay {delay_ms}ms reorder {early_percent}% limit {limit_packets}"
         tc(f"-n {self.name}a qdisc replace dev {self.name}va root netem {forth}")
-        back = f"delay {delay_ms}ms limit 10000" + (f" rate {back_kbit}kbit" if back_kbit else "")
-        tc(f"-n {self.name}b qdisc replace dev {self.name}vb root netem {back}")
+        tc(f"-n {self.name}b qdisc replace dev {self.name}vb root netem delay {delay_ms}ms limit 10000")
+
+    def slow_back(self, kbit: int) -> None:
+        """Give the way from b to a this rate, until `fast_back`. `shape` leaves it as it is."""
+        tc(f"-n {self.name}b qdisc change dev {self.name}vb root netem delay 5ms limit 10000 rate {kbit}kbit")
+
+    def fast_back(self) -> None:
+        """Take the rate of the way from b to a away. A change of the queue would keep it."""
+        tc(f"-n {self.name}b qdisc del dev {self.name}vb root")
+        self.shape()
 
     def listen(self, congestion_control: str | None = None) -> socket.socket:
         """A listener at the far side, on a port of its own."""
