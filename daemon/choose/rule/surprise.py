@@ -46,6 +46,8 @@ ALARM: Final = float(np.log(2400.0))
 """The sum that raises an alarm: one false alarm in 2,400 looks, or ten minutes."""
 LOOKS_LEAST: Final = 3
 """Least number of looks that can raise an alarm, however low their rewards are."""
+FULL: Final = 2
+"""Number of looks in which a queue has to stand, so that the link has no more for the flow."""
 MEMORY: Final = 8
 """Number of looks over which an arm's level, its mean log reward, is taken."""
 ALONE: Final = 8
@@ -120,6 +122,8 @@ class Surprise(SlotArrays):
     """Time in seconds for which a role will be barred next. For the probing role it is the time between
     probes.
     """
+    _full = column(np.int64)
+    """Number of looks under the same arm, up to the last one, in which a queue stood without a break."""
     _owed = column(np.bool_)
     """Whether the arm has fallen while no probe was due."""
     _gap = column(np.float64)
@@ -136,6 +140,7 @@ class Surprise(SlotArrays):
         floor_us: Floats,
         now_ns: Floats,
         queued: Bools,
+        stretch: Floats,
     ) -> Found:
         """Take in looks, and return the alarms that they raise. All arrays have the shape (n,).
 
@@ -149,6 +154,8 @@ class Surprise(SlotArrays):
             now_ns: end of the look, CLOCK_MONOTONIC.
             queued: true where the steady arm's queue stands. A probe waits until the queue is gone, because
                 the probing arm would fill the buffer.
+            stretch: log of the mean RTT over the floor, if a queue stood in all of the look; else 0. Behind
+                such a queue an arm has all that the link leaves to the flow.
         """
         own = np.where(self._lived[slots, role], self._level[slots, role], whole)
         dead = np.isneginf(earned)
@@ -157,6 +164,8 @@ class Surprise(SlotArrays):
         (told,) = np.isfinite(earned).nonzero()
         at, role, earned, whole, kept = slots[told], role[told], earned[told], whole[told], kept[told]
         dead, floor_us, now_ns, queued = dead[told], floor_us[told], now_ns[told], queued[told]
+        stretch = stretch[told]
+        self._full[at] = np.where(stretch > 0, self._full[at] + 1, 0)
         other = self._best_other(at, role, floor_us, now_ns)
         noise2 = self._noise2[at]
         # The highest of many means is partly high by chance.
@@ -176,16 +185,23 @@ class Surprise(SlotArrays):
         fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
         fell |= self._owed[at] & (best - level > HALF)
         starves &= ~fell
+        # A queue stands, and does not explain the lack, so the link is slower. Or another flow fills it: the
+        # probing arm shows that soon, because no other arm has a level now.
+        slower = starves & (role == CAREFUL) & (self._full[at] >= FULL)
+        slower &= other - level - stretch > HALF
+        starves &= ~slower
         lost = best - whole <= HALF
         waits = queued | (now_ns < self._probe_ns[at])
         due = fell & (role != PROBING) & ~waits
         self._owed[at] = (self._owed[at] | fell) & waits
         # While no probe is due, the other arms' levels continue to count.
-        other_path = (due | (fell & (role == PROBING))) & ~lost
+        other_path = ((due | (fell & (role == PROBING))) & ~lost) | slower
         freed = np.zeros(at.shape, np.bool_)
         freed[other_path] = self._free(at[other_path], role[other_path], now_ns[other_path])
         self._other_path(at[other_path], role[other_path])
-        self._sums[at[fell | starves]] = 0.0
+        self._sums[at[fell | starves | slower]] = 0.0
+        soon_ns = now_ns[slower] + WAIT_S[0] * 1e9
+        self._probe_ns[at[slower]] = np.minimum(self._probe_ns[at[slower]], soon_ns)
         others = self._lived[at] & (self._count[at] >= LOOKS_LEAST)
         others[np.arange(at.size), role] = False
         # The steady arm keeps the path full: it does not starve without a change that shows.
@@ -270,6 +286,7 @@ class Surprise(SlotArrays):
         self._sums[slots] = 0.0
         self._owed[slots] = False
         self._looks[slots] = 0
+        self._full[slots] = 0
         self._last[slots] = np.nan
 
     def forget(self, slots: Slots) -> None:

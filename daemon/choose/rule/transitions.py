@@ -245,9 +245,11 @@ class Transitions(SlotArrays):
             shows = judged | (probing & (self.code[slots] != why.GENTLE))
             shows &= ~self._grows(slots)
             earned = np.where(shows, looks.earned[slots], np.nan)
+            queues = least_us > settings.rtt_step * looks.floor_us[slots]
+            stretch = np.log(np.where(queues, looks.mean_us[slots] / looks.floor_us[slots], 1.0))
             queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
             whole, floor_us = looks.whole[slots], looks.floor_us[slots]
-            found = self._surprise.look(slots, role, earned, whole, floor_us, now_ns, queued_arm)
+            found = self._surprise.look(slots, role, earned, whole, floor_us, now_ns, queued_arm, stretch)
             starves, fell, alone, losing, freed = (surprised & ~changed & ~asked for surprised in found)
             freed &= self.state[slots] == State.COMPARES
         stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)

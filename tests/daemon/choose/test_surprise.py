@@ -115,11 +115,13 @@ def test_a_slower_link_is_probed_and_then_left_alone() -> None:
     assert back_s - probe_s < PROBE_S + 1.0
 
 
-def _look(surprise: Surprise, role: int, earned: np.ndarray, whole: np.ndarray, now_ns: float) -> Found:
-    """The findings of one look at player 0, on a path whose RTT floor is 40 ms and that has no queue."""
-    slot, floor_us = np.array([0]), np.array([4e4])
+def _look(
+    surprise: Surprise, role: int, earned: np.ndarray, whole: np.ndarray, now_ns: float, stretch: float = 0.0
+) -> Found:
+    """The findings of one look at player 0, on a path whose RTT floor is 40 ms. `stretch`: see `look`."""
+    slot, floor_us, no = np.array([0]), np.array([4e4]), np.array([False])
     return surprise.look(
-        slot, np.array([role]), earned, whole, floor_us, np.array([now_ns]), np.array([False])
+        slot, np.array([role]), earned, whole, floor_us, np.array([now_ns]), no, np.array([stretch])
     )
 
 
@@ -342,6 +344,36 @@ def test_an_arm_that_starved_beside_a_faster_link_returns_when_the_next_arm_fall
     (_, first), (_, second), (bbr_s, third), (back_s, fourth) = times_s(arms[:, 0])[:4]
     assert (first, second, third, fourth) == (BBR, VEGAS, BBR, VEGAS)
     assert back_s - bbr_s < PROBE_S
+
+
+class Dips(World):
+    """A path whose RTT once rises tenfold, so that the careful arm comes. When it has come, its link has a
+    sixth of its rate and a queue, for two seconds. `rival`: only the careful arm has that little, and for
+    good.
+    """
+
+    def __init__(self, *, rival: bool = False) -> None:
+        super().__init__()
+        self._rival = rival
+
+    def __call__(self, t: float, arm: int) -> tuple[float, float]:
+        rtt_ms, share = super().__call__(t, arm)
+        if t > 1.8 and (arm == VEGAS if self._rival else t < 3.8):
+            return (2.0 + 2.0 * (t % 0.7)) * rtt_ms, share / 6
+        return 10.0 * rtt_ms if 1.5 < t < 1.7 else rtt_ms, share
+
+
+def test_the_careful_arm_does_not_starve_behind_its_queue_on_a_slower_link() -> None:
+    """Two seconds of looks without any other arm's level call for the probing arm."""
+    chooser = checking()
+    arms = run(duration_s=5.0, under=Dips(), chooser=chooser)
+    assert not chooser.starved(np.array([0])).any()
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]
+
+
+def test_behind_another_flows_queue_the_probing_arm_soon_shows_more() -> None:
+    arms = run(duration_s=20.0, under=Dips(rival=True), chooser=checking())
+    assert np.mean(arms[round(10.0 / STEP_S) :] == VEGAS) < 0.1
 
 
 class Varying(World):
