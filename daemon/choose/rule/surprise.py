@@ -12,10 +12,14 @@ the end of a probe the steady arm runs in its place, if the steady arm has not r
 that has fallen from its own level may starve, too, or its link may have become slower. In this case all
 levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
 has not become slower, and the levels stay. A bar ends early where the link has become slower, and the running
-arm earns less than twice as much as the barred arm did. The probing arm also runs if no other arm has a level
-yet, because then there is nothing to compare with. And it runs if an arm has lost more than half of its
-reward by losses, because another arm may lose less. Such a probe costs reward. So the time between probes
-doubles until a probe finds more reward than the arm before it had.
+arm earns less than twice as much as the barred arm did. The careful arm does not starve behind a queue that
+stands, because it has all that the link has. If the length of the queue does not explain the lack, all other
+levels are forgotten, and nobody is barred.
+
+The probing arm also runs if no other arm has a level yet, because then there is nothing to compare with. And
+it runs if an arm has lost more than half of its reward by losses, because another arm may lose less. Such a
+probe costs reward. So the time between probes doubles until a probe finds more reward than the arm before it
+had.
 
 The sum grows by the log likelihood ratio of "at most half" against "nearly as much" (E. S. Page, "Continuous
 inspection schemes", Biometrika 41, 1954). A sum of `ALARM` raises an alarm. So a steady path raises one false
