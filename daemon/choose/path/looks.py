@@ -386,7 +386,7 @@ class Looks(SlotArrays):
         self._forget_losses(slots)
         self.peak_us[slots] = 0.0
         self.top_Bps[slots] = 0.0
-        self._gains[slots] = np.nan
+        self.forget_swing(slots)
         self.grown[slots] = False
 
     def holds_few(self, slots: Slots) -> Bools:
@@ -404,7 +404,7 @@ class Looks(SlotArrays):
         return found
 
     def forget_swing(self, slots: Slots) -> None:
-        """Forget the swing of the rate, because the arm that had it has ended."""
+        """Forget the swing of the rate, because the arm or the path that had it is another one now."""
         self._gains[slots] = np.nan
 
     def grow_anew(self, slots: Slots) -> None:
