@@ -113,12 +113,20 @@ def vegas_hears_no_rtt_in_whole_milliseconds(context: Context) -> None:
     with long_link(context):
         context.link.shape(rate_mbit=RATE_MBIT, delay_ms=delay_ms, loss_percent=1, limit_packets=1000)
         flow = long_flow(context)
-        for name in ("cubic", "vegas"):
-            to(context, flow, name)
-            context.traffic.pump(2)
+        to(context, flow, "cubic")
+        context.traffic.pump(2)
+        to(context, flow, "vegas")
+        # Vegas forgets its base where the sender has been idle, and knows none until the next ACK.
+        bases_us = []
+
+        def ask() -> bool:
+            bases_us.append(vegas_base_us(flow.client))
+            return False
+
+        context.traffic.pump(2, ask)
         record = context.datapath.flow(flow.cookie).record[0]
         require(record["total_retrans"] > 20, f"{record['total_retrans']} packets sent again")
-        rtt_us = vegas_base_us(flow.client) - 1
+        rtt_us = min(bases_us) - 1
         require(rtt_us % 1000 > 0, f"Vegas has {rtt_us} µs")
         require(0 <= rtt_us - 2e3 * delay_ms < 2e3, f"Vegas has {rtt_us} µs on a path of {2 * delay_ms} ms")
         context.end(flow)
