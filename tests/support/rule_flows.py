@@ -36,7 +36,7 @@ def run(
     rate_pps: float = RATE_PPS,
     waits_ms: float = 0.0,
     busy: Callable[[float], bool] = lambda _: True,
-    back: float = 0.0,
+    back: Callable[[int], float] = lambda _: 0.0,
 ) -> np.ndarray:
     """The arms of flows on these paths, shape (steps, flows), each flow on the arm it was told.
 
@@ -44,7 +44,7 @@ def run(
     `total_lost`: packets lost so far behind a queue.
     `rate_pps`: the full rate, packets a second. `waits_ms`: by how much the mean RTT exceeds the lowest.
     `busy`: whether the application has something to send at a time; else there are no records.
-    `back`: share of the queue that is on the way back.
+    `back`: share of the queue that is on the way back, under an arm.
     `under`: RTT in ms and share of the full rate at a time, under the arm of the one flow.
     """
     if under is not None:
@@ -69,7 +69,7 @@ def run(
         for i, rtt in enumerate(rtts):
             rtt_us = round(rtt(now_s) * 1e3)
             floors[i] = min(floors[i], rtt_us)
-            back_us = round(back * (rtt_us - floors[i]))
+            back_us = round(back(int(arms[i])) * (rtt_us - floors[i]))
             made = record(
                 i + 1, time_ns=started_ns + round(now_s * 1e9), interval_ns=round(interval_s * 1e9),
                 in_flight=20 if busy(now_s + STEP_S) else 0, samples=5, rtt_samples=5,

@@ -21,7 +21,7 @@ from ltp_switcher.daemon.choose.rule import reasons as why
 from ltp_switcher.daemon.choose.rule.drain import AFTER, EMPTY, Drain, Outcome, Outcomes
 from ltp_switcher.daemon.choose.rule.roles import CAREFUL, FILLING, PROBING, STEADY
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
-from ltp_switcher.daemon.choose.rule.surprise import NEARLY, Surprise
+from ltp_switcher.daemon.choose.rule.surprise import NEARLY, Found, Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials
 from ltp_switcher.daemon.choose.rule.way_back import TRIAL_S, WayBack
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -239,29 +239,45 @@ class Transitions(SlotArrays):
         changed = self._case("drain", (judged & ((shorter & ~moves) | longer)) | (early & shorter))
         asked &= ~changed
         acks_wait = self._way_back.look(slots, looks, seen)
-        starves = fell = alone = losing = freed = np.zeros(slots.shape, np.bool_)
-        if settings.self_check:
-            # In a gentle start the probing arm does not run.
-            shows = judged | (probing & (self.code[slots] != why.GENTLE))
-            shows &= ~self._grows(slots)
-            earned = np.where(shows, looks.earned[slots], np.nan)
-            queues = least_us > settings.rtt_step * looks.floor_us[slots]
-            stretch = np.log(np.where(queues, looks.mean_us[slots] / looks.floor_us[slots], 1.0))
-            queued_arm = steady & (least_us > settings.rtt_step * looks.floor_us[slots] + own_us)
-            whole, floor_us = looks.whole[slots], looks.floor_us[slots]
-            found = self._surprise.look(slots, role, earned, whole, floor_us, now_ns, queued_arm, stretch)
-            starves, fell, alone, losing, freed = (surprised & ~changed & ~asked for surprised in found)
-            freed &= self.state[slots] == State.COMPARES
+        found = self._check(slots, seen, role, judged)
+        starves, fell, alone, losing, freed = (sign & ~changed & ~asked for sign in found)
+        freed &= self.state[slots] == State.COMPARES
         stuck = stands & (role == CAREFUL) & self._siblings.alone(slots)
         stuck &= looks.backlog_pkts(slots) * least_us * 1e-6 > STUCK_S
         stuck &= ~(changed | asked | starves | fell | alone | losing)
-        acks_wait &= np.isin(self.state[slots], (State.PROBES, State.COMPARES, State.SHALLOW))
-        acks_wait &= self.may_fill[slots] & self._siblings.alone(slots) & ~freed
-        acks_wait &= ~self._surprise.barred(slots, np.full(slots.shape, FILLING), self._now_ns)
-        acks_wait = self._case("way-back", acks_wait & settings.self_check)
+        acks_wait &= self._may_try_filling(slots) & ~freed
         # If the filling arm has earned more before, its window has to grow anew.
         starves &= ~acks_wait
         return _Signs(judged, changed, rose, asked, starves, fell, alone, losing, stuck, acks_wait, freed)
+
+    def _check(self, slots: Slots, seen: Floats, role: Ints, judged: Bools) -> Found:
+        """The findings of the self-check; none if the settings leave it out.
+
+        Args:
+            slots: players, shape (n,).
+            seen: as `looks.read` gives it, shape (fields, n).
+            role: their roles, shape (n,).
+            judged: true where the look is the arm's own, shape (n,).
+        """
+        looks, settings = self.looks, self._settings
+        if not settings.self_check:
+            return Found(*np.zeros((len(Found._fields), slots.size), np.bool_))
+        # In a gentle start the probing arm does not run.
+        shows = judged | ((role == PROBING) & (self.code[slots] != why.GENTLE))
+        shows &= ~self._grows(slots)
+        earned = np.where(shows, looks.earned[slots], np.nan)
+        whole, floor_us, least_us = looks.whole[slots], looks.floor_us[slots], looks.least_us[slots]
+        high_us = settings.rtt_step * floor_us
+        stretch = np.log(np.where(least_us > high_us, looks.mean_us[slots] / floor_us, 1.0))
+        queued = (role == STEADY) & (least_us > high_us + STEADY_US)
+        return self._surprise.look(slots, role, earned, whole, floor_us, seen[TIME_NS], queued, stretch)
+
+    def _may_try_filling(self, slots: Slots) -> Bools:
+        """True where the filling arm may have a trial behind a queue of ACKs, shape (n,)."""
+        may: Bools = np.isin(self.state[slots], (State.PROBES, State.COMPARES, State.SHALLOW))
+        may &= self.may_fill[slots] & self._siblings.alone(slots)
+        may &= ~self._surprise.barred(slots, np.full(slots.shape, FILLING), self._now_ns)
+        return self._case("way-back", may & self._settings.self_check)
 
     def _go_by(self, signs: _Signs, slots: Slots, role: Ints, least_us: Floats, now_ns: Floats) -> None:
         """Bring the players with a sign into the state that it calls for. All arrays have shape (n,)."""

@@ -22,7 +22,7 @@ from ltp_switcher.daemon.settings.rule_policy import RuleSection
 CUBIC = int(ArmId.CUBIC)
 FLOOR_MS, QUEUED_MS, FULL_MS = 40.0, 70.0, 160.0
 SLOT = np.array([0])
-run = partial(rule_flows.run, back=1.0)
+run = partial(rule_flows.run, back=lambda _: 1.0)
 
 
 class SlowWayBack:
@@ -96,16 +96,8 @@ def test_a_trial_that_shows_no_more_ends_after_ten_seconds_and_comes_again_late(
 def test_a_trial_that_fills_the_way_there_ends_at_once() -> None:
     """Cubic's queue is on the way to the receiver, and costs reward."""
     ways = lambda t, arm: SlowWayBack(0.2)(t, arm)  # noqa: E731
-    plain = rule_flows.record
-
-    def made(*args: int, **kwargs: int) -> np.ndarray:
-        if kwargs["arm"] == CUBIC:
-            kwargs["there_us"], kwargs["back_us"] = kwargs["back_us"], kwargs["there_us"]
-        return plain(*args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rule_flows, "record", made)
-        arms = run(under=ways, duration_s=10.0, chooser=filling())
+    back = lambda arm: float(arm != CUBIC)  # noqa: E731
+    arms = run(under=ways, duration_s=10.0, chooser=filling(), back=back)
     # BBR's start goes on, and a look takes 0.32 s.
     assert after_start(arms)[:4] == [BBR, CUBIC, BBR, LTP]
     assert trials_s(arms)[0] < 0.7
@@ -188,7 +180,7 @@ def test_no_trial_without_a_queue_on_the_way_back(kind: str) -> None:
     elif kind == "short":
         arms = run(lambda t: FLOOR_MS * (1.0 if t < 0.3 else 1.2), duration_s=6.0, chooser=chooser)
     elif kind == "way there":
-        arms = run(under=path, duration_s=6.0, chooser=chooser, back=0.6)
+        arms = run(under=path, duration_s=6.0, chooser=chooser, back=lambda _: 0.6)
     elif kind == "siblings":
         chooser.open(np.array([1]), [""])
         arms = run(under=path, duration_s=6.0, chooser=chooser)
