@@ -184,7 +184,8 @@ class Surprise(SlotArrays):
         self._take(at, role, earned, dead, floor_us, now_ns)
         best, level = self._best[at, role], self._level[at, role]
         self._gap[at] = best - earned
-        starves = self._sums[at, 0] >= ALARM
+        # An arm whose reward still grows has not shown yet how much it earns.
+        starves = (self._sums[at, 0] >= ALARM) & (earned - level <= NEARLY)
         # The level of another arm explains the lack, unless this arm has come near to that level.
         fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
         fell |= self._owed[at] & (best - level > HALF)
