@@ -23,7 +23,7 @@ from ltp_switcher.daemon.choose.rule.roles import CAREFUL, FILLING, PROBING, STE
 from ltp_switcher.daemon.choose.rule.states import AS_BEST, ROLE, State, States
 from ltp_switcher.daemon.choose.rule.surprise import NEARLY, Found, Surprise
 from ltp_switcher.daemon.choose.rule.trials import STEADY_US, Trials
-from ltp_switcher.daemon.choose.rule.way_back import TRIAL_S, WayBack
+from ltp_switcher.daemon.choose.rule.way_back import LONGEST_S, TRIAL_S, WayBack
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 from ltp_switcher.slots import SlotArrays, column
 
@@ -488,8 +488,9 @@ class Transitions(SlotArrays):
         """True where the filling arm's window still grows behind the queue of ACKs, shape (n,). This costs
         reward, and says nothing yet about the arm.
         """
-        earns = self._way_back.gain(slots, self.looks.earned[slots]) > 0
-        grows: Bools = (self.state[slots] == State.FILLS) & self._way_back.waits(slots) & ~earns
+        way = self._way_back
+        earns = way.gain(slots, self.looks.earned[slots]) > 0
+        grows: Bools = (self.state[slots] == State.FILLS) & (way.waits(slots) | way.gains(slots)) & ~earns
         return grows
 
     def _end_filling(self, slots: Slots, now_ns: Floats) -> Bools:
@@ -497,9 +498,12 @@ class Transitions(SlotArrays):
         where it earned about as much as the probing arm, whose rate falls behind a queue of ACKs. True where
         another choice is due, shape (n,).
         """
-        costs = self._way_back.costs(slots) & ~self._grows(slots)
-        over = (self.state[slots] == State.FILLS) & (costs | self._lasted(slots, now_ns))
-        gain = self._way_back.gain(slots, self._surprise.level(slots, FILLING))
+        way = self._way_back
+        costs = way.costs(slots) & ~self._grows(slots)
+        fills = way.grows(slots) & (now_ns - self._since_ns[slots] < LONGEST_S * 1e9)
+        lasted = self._lasted(slots, now_ns) & ~(fills | way.gains(slots))
+        over = (self.state[slots] == State.FILLS) & (costs | lasted)
+        gain = way.gain(slots, self._surprise.level(slots, FILLING))
         stays = over & ~costs & (gain > -NEARLY) & (self._surprise.instead(slots, self._now_ns) == FILLING)
         self._stay_full(slots[stays], now_ns[stays])
         self.code[slots[stays]] = why.FILLED
@@ -507,6 +511,9 @@ class Transitions(SlotArrays):
         ended: Bools = over & ~stays
         worse = slots[ended]
         self._surprise.bar(worse, np.full(worse.shape, FILLING), self._now_ns)
+        # The trial's RTTs say nothing about the path, and the next arm should not keep the trial's queue.
+        self.looks.forget(worse, self.looks.floor_us[worse])
+        self.drained[worse] = True
         return ended
 
     def _stay_full(self, slots: Slots, now_ns: Floats) -> None:

@@ -34,9 +34,13 @@ burst.
 MOST: Final = 2.0
 """The queue on the way back has to exceed that on the way to the receiver by this factor."""
 TRIAL_S: Final = 10.0
-"""Time for which the filling arm grows behind a queue of ACKs. The module knows the RTT floor of the last 5
-to 10 s, so it knows the queue for about as long.
+"""Time for which the filling arm grows behind a queue of ACKs, if the queue has stopped to grow by then. The
+module knows the RTT floor of the last 5 to 10 s, so it knows the queue for about as long.
 """
+LONGEST_S: Final = 20.0
+"""Time for which a trial goes on while the queue grows. The rate does not grow before the queue is full."""
+GREW: Final = 1.05
+"""Least growth of the mean RTT over the last looks that is more than noise."""
 
 
 class WayBack(SlotArrays):
@@ -50,6 +54,8 @@ class WayBack(SlotArrays):
     """Number of looks, up to the last one, in which ACKs waited without a break."""
     _earned = column(np.float64, LOOKS, initial=np.nan)
     """Log reward of each look, newest first; NaN as in `Looks.earned`, and where there was no reward."""
+    _mean_us = column(np.float64, LOOKS, initial=np.nan)
+    """Mean RTT of each look, newest first."""
     _before = column(np.float64, initial=np.nan)
     """Mean log reward of the looks in which ACKs waited, before the filling arm's trial."""
 
@@ -72,9 +78,9 @@ class WayBack(SlotArrays):
         self._waited[slots] = np.where(waits, self._waited[slots] + 1, 0)
         earned = looks.earned[slots]
         put_first(self._earned, slots, np.where(np.isneginf(earned), np.nan, earned))
+        put_first(self._mean_us, slots, looks.mean_us[slots])
         # While the reward grows, the running arm may get beyond the queue by itself.
-        latest, oldest = self._earned[slots, 0], self._earned[slots, -1]
-        grows = np.isnan(latest) | (latest - oldest > NEARLY)
+        grows = np.isnan(self._earned[slots, 0]) | self.gains(slots)
         due: Bools = (self._waited[slots] >= LOOKS) & ~grows
         return due
 
@@ -82,6 +88,16 @@ class WayBack(SlotArrays):
         """True where ACKs waited in the last look, shape (n,)."""
         waits: Bools = self._waited[slots] > 0
         return waits
+
+    def gains(self, slots: Slots) -> Bools:
+        """True where the reward grew over the last looks, shape (n,)."""
+        gains: Bools = self._earned[slots, 0] - self._earned[slots, -1] > NEARLY
+        return gains
+
+    def grows(self, slots: Slots) -> Bools:
+        """True where the queue on the way back grew over the last looks, shape (n,)."""
+        grew: Bools = self._mean_us[slots, 0] > GREW * self._mean_us[slots, -1]
+        return grew & self.waits(slots)
 
     def begin_trial(self, slots: Slots) -> None:
         """Keep the rewards under the probing arm, because trials of the filling arm begin."""
@@ -108,3 +124,4 @@ class WayBack(SlotArrays):
         """Forget the queues of these players, because their arms or their paths change."""
         self._waited[slots] = 0
         self._earned[slots] = np.nan
+        self._mean_us[slots] = np.nan

@@ -93,6 +93,42 @@ def test_a_trial_that_shows_no_more_ends_after_ten_seconds_and_comes_again_late(
     assert len(trials_s(arms)) <= 2
 
 
+class DeepWayBack(SlowWayBack):
+    """Cubic's queue of ACKs grows by 40 ms a second for `grows_s`, until no more ACKs fit into it. From then
+    on the rate grows by half each second, up to `filled`.
+    """
+
+    def __call__(self, t: float, arm: int) -> tuple[float, float]:
+        before = super().__call__(t, arm)
+        if arm != CUBIC or t < 0.3:
+            return before
+        ran_s = t - self._began_s
+        rate = min(0.2 * 1.5 ** max(ran_s - self._grows_s, 0.0), self._filled)
+        return QUEUED_MS + 40.0 * min(ran_s, self._grows_s), rate
+
+
+def test_a_trial_goes_on_while_the_queue_of_acks_grows_and_then_the_rate() -> None:
+    """The queue is full after 12 s, and the rate is Cubic's 16 s after its begin."""
+    arms = run(under=DeepWayBack(grows_s=12.0), duration_s=40.0, chooser=filling())
+    assert after_start(arms) == [BBR, CUBIC]
+
+
+@pytest.mark.parametrize(("grows_s", "lasts_s"), [(12.0, (12.0, 16.0)), (99.0, (20.0, 22.0))])
+def test_a_trial_ends_where_the_rate_does_not_grow_though_the_queue_is_full(
+    grows_s: float, lasts_s: tuple[float, float]
+) -> None:
+    arms = run(under=DeepWayBack(0.2, grows_s=grows_s), duration_s=60.0, chooser=filling())
+    assert lasts_s[0] <= trials_s(arms)[0] <= lasts_s[1]
+
+
+def test_after_a_trial_the_steady_arm_begins_without_the_queue_of_the_trial() -> None:
+    """Cubic's RTT of 15 times the floor is no sign of a path that varies, which would call for Vegas."""
+    chooser = filling()
+    arms = run(under=DeepWayBack(0.2, grows_s=12.0), duration_s=18.0, chooser=chooser)
+    assert after_start(arms) == [BBR, CUBIC, LTP]
+    assert chooser._players.drained[0]
+
+
 def test_a_trial_that_fills_the_way_there_ends_at_once() -> None:
     """Cubic's queue is on the way to the receiver, and costs reward."""
     ways = lambda t, arm: SlowWayBack(0.2)(t, arm)  # noqa: E731
