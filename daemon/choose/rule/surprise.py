@@ -7,14 +7,14 @@ is the best mean log reward of another arm, less its standard error. The second 
 level. Page's cumulative sum test weighs the differences by the noise of the path. So a cellular link has to
 show a larger difference than a wired link.
 
-An arm that has never come near the level of another arm starves. The rule bars it, and the other arm runs. At
-the end of a probe the steady arm runs in its place, if the steady arm has not run on the path yet. An arm
-that has fallen from its own level may starve, too, or its link may have become slower. In this case all
-levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
-has not become slower, and the levels stay. A bar ends early where the link has become slower, and the running
-arm earns less than twice as much as the barred arm did. The careful arm does not starve behind a queue that
-stands, because it has all that the link has. If the length of the queue does not explain the lack, all other
-levels are forgotten, and nobody is barred.
+An arm that has never come near the level of another arm starves, unless its reward still grows. The rule bars
+it, and the other arm runs. At the end of a probe the steady arm runs in its place, if the steady arm has not
+run on the path yet. An arm that has fallen from its own level may starve, too, or its link may have become
+slower. In this case all levels are forgotten, and the probing arm measures the path anew. If losses alone
+explain the fall, the link has not become slower, and the levels stay. A bar ends early where the link has
+become slower, and the running arm earns less than twice as much as the barred arm did. The careful arm does
+not starve behind a queue that stands, because it has all that the link has. If the length of the queue does
+not explain the lack, all other levels are forgotten, and nobody is barred.
 
 The probing arm also runs if no other arm has a level yet, because then there is nothing to compare with. And
 it runs if an arm has lost more than half of its reward by losses, because another arm may lose less. Such a
