@@ -2,8 +2,8 @@
 """Kinds of path, some of which are held out; `python -m ltp_switcher.eval.suite.kinds` writes their files.
 
 `kinds.toml` lists the kinds, and says of each which set has it and why. The set `tuning-kinds` is for tuning;
-`held-out` and `held-out-2` are not. A set has two paths of 40 s of each of its kinds. Each set is drawn with
-a seed of its own. The set for tuning shares no rate and no loss with the others.
+`held-out`, `held-out-2` and `held-out-3` are not. A set has two paths of 40 s of each of its kinds. Each set
+is drawn with a seed of its own. The set for tuning shares no rate and no loss with the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ltp_switcher import toml_file
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.run.checked_table import Table
 from ltp_switcher.eval.suite import link_parts as parts
-from ltp_switcher.eval.suite import second_kinds
+from ltp_switcher.eval.suite import second_kinds, third_kinds
 from ltp_switcher.eval.suite.paths import (
     FOLDER,
     KIND_SETS,
@@ -33,12 +33,13 @@ from ltp_switcher.eval.suite.paths import (
     write,
 )
 
-Use = Literal["tuning", "held-out", "held-out-2"]
+Use = Literal["tuning", "held-out", "held-out-2", "held-out-3"]
 LIST: Final = FOLDER / "kinds.toml"
 USED_BY: Final[Mapping[str, Use]] = {
     "tuning-kinds": "tuning",
     "held-out": "held-out",
     "held-out-2": "held-out-2",
+    "held-out-3": "held-out-3",
 }
 """The use of the kinds of path in each set: settings are chosen on `tuning` kinds alone."""
 PATHS: Final = 2
@@ -214,6 +215,7 @@ DRAWN: Final[Mapping[str, Callable[[Draw], Lines]]] = {
         *parts.walk(d, 0.5, (3, 8), (20, 40)),
     ],
     **second_kinds.DRAWN,
+    **third_kinds.DRAWN,
 }  # fmt: skip
 """Functions that draw one path, by kind."""
 

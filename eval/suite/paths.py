@@ -35,9 +35,15 @@ SEEDS: Final[Mapping[str, tuple[int, ...]]] = {
     "applications": (401, 402, 403, 404, 405),
     "held-out": (301, 302, 303, 304, 305),
     "held-out-2": (501, 502, 503, 504, 505),
+    "held-out-3": (601, 602, 603, 604, 605),
 }
 """Seeds of the runs, by set of paths. A suite with fewer seeds takes the first ones."""
-KIND_SETS: Final[Mapping[str, int]] = {"tuning-kinds": 21, "held-out": 22, "held-out-2": 24}
+KIND_SETS: Final[Mapping[str, int]] = {
+    "tuning-kinds": 21,
+    "held-out": 22,
+    "held-out-2": 24,
+    "held-out-3": 26,
+}
 """Sets of the kinds of path in `kinds.toml`, and the seed that draws each set; see the module `kinds`."""
 APPLICATIONS: Final = ("tuning-applications", "applications")
 """Names of the sets with applications that pause: video players, and requests over a kept connection.
@@ -182,7 +188,7 @@ COMING: Final = 6
 
 def is_held_out(set_name: str) -> bool:
     """Return whether the paths of this set are held out, so that nobody may choose settings by them."""
-    return set_name in ("held-out", "held-out-2")
+    return set_name in ("held-out", "held-out-2", "held-out-3")
 
 
 def family(name: str) -> str:

@@ -19,11 +19,12 @@ from ltp_switcher.eval.suite.page import _paths_table
 from ltp_switcher.eval.suite.plan import plan
 from ltp_switcher.eval.suite.wide import KINDS as WIDE_KINDS
 
-TUNING, FIRST, SECOND = (paths.load(name) for name in ("tuning-kinds", "held-out", "held-out-2"))
-HELD_OUT = {**FIRST, **SECOND}
+HELD_OUT_SETS = ("held-out", "held-out-2", "held-out-3")
+TUNING, FIRST, SECOND, THIRD = (paths.load(name) for name in ("tuning-kinds", *HELD_OUT_SETS))
+HELD_OUT = {**FIRST, **SECOND, **THIRD}
 FILES = sorted(House.at(REPOSITORY).files)
 MAY_NAME = re.compile(
-    r"eval/suite/(held-out(-2)?/|(kinds|traffic)\.toml$|(kinds|traffic_sets|paths)\.py$)"
+    r"eval/suite/(held-out(-[23])?/|(kinds|traffic)\.toml$|(kinds|traffic_sets|paths)\.py$)"
     r"|eval/README\.md$|docs/lab-notes/held-out\.md$"
     r"|tests/eval/test_kinds\.py$|CHANGELOG\.md$"
 )
@@ -35,11 +36,11 @@ def of_use(use: str) -> set[str]:
 
 
 def unseen() -> set[str]:
-    return of_use("held-out") | of_use("held-out-2")
+    return set().union(*map(of_use, HELD_OUT_SETS))
 
 
 def test_most_of_the_kinds_are_held_out_each_with_a_reason() -> None:
-    assert [len(of_use(use)) for use in ("tuning", "held-out", "held-out-2")] == [15, 11, 10]
+    assert [len(of_use(use)) for use in ("tuning", *HELD_OUT_SETS)] == [15, 11, 10, 12]
     assert kinds.DRAWN.keys() == kinds.kinds().keys()
     for kind in kinds.kinds().values():
         assert len(kind.tells) > 10
@@ -49,18 +50,20 @@ def test_most_of_the_kinds_are_held_out_each_with_a_reason() -> None:
 def test_a_use_that_is_none_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kinds.toml").write_text('[narrow]\nuse = "test"\ntells = "slow"\nwhy = "new"\n')
     monkeypatch.setattr(kinds, "LIST", tmp_path / "kinds.toml")
-    with pytest.raises(ConfigError, match=r"narrow.use: 'test' .* tuning or held-out or held-out-2"):
+    with pytest.raises(
+        ConfigError, match=r"narrow.use: 'test' .* tuning or held-out or held-out-2 or held-out-3"
+    ):
         kinds.kinds.__wrapped__()
 
 
-@pytest.mark.parametrize("set_name", ["tuning-kinds", "held-out", "held-out-2"])
+@pytest.mark.parametrize("set_name", ["tuning-kinds", *HELD_OUT_SETS])
 def test_the_files_are_those_that_the_generator_draws(set_name: str) -> None:
     files = {path.stem: path.read_text() for path in (paths.FOLDER / set_name).glob("*.toml")}
     assert files == kinds.draw_kinds(set_name), "run: python -m ltp_switcher.eval.suite.kinds"
 
 
 def test_each_set_has_two_paths_of_40_s_of_each_of_its_kinds_alone() -> None:
-    for scenarios, use in ((TUNING, "tuning"), (FIRST, "held-out"), (SECOND, "held-out-2")):
+    for scenarios, use in zip((TUNING, FIRST, SECOND, THIRD), ("tuning", *HELD_OUT_SETS), strict=True):
         assert len(scenarios) == 2 * len(of_use(use))
         assert {scenario.duration_s for scenario in scenarios.values()} == {40.0}
         assert {paths.family(name) for name in scenarios} == of_use(use)
@@ -70,7 +73,7 @@ def test_each_set_has_two_paths_of_40_s_of_each_of_its_kinds_alone() -> None:
 
 def test_both_sets_and_all_their_paths_are_held_out() -> None:
     ours = (*paths.SETS, *paths.KIND_SETS, *paths.APPLICATIONS)
-    assert [name for name in ours if paths.is_held_out(name)] == ["held-out", "held-out-2"]
+    assert [name for name in ours if paths.is_held_out(name)] == [*HELD_OUT_SETS]
     assert all(map(kinds.holds_out, HELD_OUT))
     assert not any(map(kinds.holds_out, (*TUNING, *paths.load("tuning"), *paths.load("test"))))
 
@@ -85,7 +88,7 @@ def values(scenarios: Iterable[Scenario], name: str) -> set[float]:
     }
 
 
-@pytest.mark.parametrize("held_out", [FIRST, SECOND], ids=["first", "second"])
+@pytest.mark.parametrize("held_out", [FIRST, SECOND, THIRD], ids=["first", "second", "third"])
 def test_the_sets_share_no_rate_no_loss_and_no_way_back(held_out: dict[str, Scenario]) -> None:
     assert values(held_out.values(), "rate_mbps")
     for name in ("rate_mbps", "loss"):
@@ -95,7 +98,9 @@ def test_the_sets_share_no_rate_no_loss_and_no_way_back(held_out: dict[str, Scen
     assert not backs[0] & backs[1]
 
 
-@pytest.mark.parametrize(("set_name", "seeds"), [("held-out", {301, 302}), ("held-out-2", {501, 502})])
+@pytest.mark.parametrize(
+    ("set_name", "seeds"), [("held-out", {301, 302}), ("held-out-2", {501, 502}), ("held-out-3", {601, 602})]
+)
 def test_a_set_that_is_held_out_has_seeds_of_its_own(set_name: str, seeds: set[int]) -> None:
     others = (set(of) for name, of in paths.SEEDS.items() if name != set_name)
     assert not set(paths.SEEDS[set_name]) & set(paths.OTHER_SEEDS).union(*others)
@@ -104,7 +109,7 @@ def test_a_set_that_is_held_out_has_seeds_of_its_own(set_name: str, seeds: set[i
 
 def named(texts: dict[str, str]) -> list[str]:
     """The files that name a held-out set, or one of its paths."""
-    sets = r"suite/held-out|--set[ =]held-out|[\"']held-out(-2)?[\"']"
+    sets = r"suite/held-out|--set[ =]held-out|[\"']held-out(-[23])?[\"']"
     pattern = re.compile(rf"\b({'|'.join(sorted(unseen()))})-[1-9]\d*\b|{sets}")
     return [name for name, text in texts.items() if pattern.search(text)]
 
@@ -133,7 +138,7 @@ def test_no_set_on_which_constants_are_chosen_has_a_kind_that_is_held_out() -> N
     assert not {paths.family(Path(name).stem) for name in files} & unseen()
     assert not WIDE_KINDS.keys() & unseen()
     assert not {*TUNING} & {*HELD_OUT}
-    assert len(HELD_OUT) == len(FIRST) + len(SECOND)
+    assert len(HELD_OUT) == len(FIRST) + len(SECOND) + len(THIRD)
 
 
 def test_no_path_for_tuning_does_what_only_held_out_kinds_do() -> None:
@@ -141,7 +146,7 @@ def test_no_path_for_tuning_does_what_only_held_out_kinds_do() -> None:
     chosen = [*TUNING.values(), *paths.load("tuning").values(), *paths.load("test").values()]
     assert not [s.name for s in chosen if any(_held_out_habits(s))]
     assert sum(any(_held_out_habits(s)) for s in FIRST.values()) >= 12
-    assert [name for name, s in SECOND.items() if not any(_held_out_habits(s))] == []
+    assert [name for name, s in {**SECOND, **THIRD}.items() if not any(_held_out_habits(s))] == []
 
 
 def _held_out_habits(scenario: Scenario) -> tuple[bool, ...]:
@@ -165,6 +170,18 @@ def _held_out_habits(scenario: Scenario) -> tuple[bool, ...]:
         any(flow.stop_s - flow.start_s < 1.0 for flow in others),
         sum(step.rtt_ms is not None for step in steps) > 4,
         len(rates) > 20 and rates == sorted(rates, reverse=True),
+        # From here on they are habits of the third set.
+        len(rates) > 20 and rates == sorted(rates),
+        any(flow.scheme == "bbr" and flow.stop_s < scenario.duration_s for flow in others),
+        link.rtt_ms > 300.0 and (link.rate_mbps or 99.0) < 6.0,
+        link.jitter_ms > 8.0 and bool(rates),
+        link.loss > 0.0 and link.road.walk is not None,
+        (link.buffer_pkts or 99) < 30 and bool(rates),
+        link.queue == "codel" and bool(others),
+        link.road.burst_loss is not None and bool(rates),
+        back is not None and bool(rates),
+        link.jitter_ms > 0.0 and link.road.burst_loss is not None,
+        back is not None and bool(handovers),
     )
 
 
