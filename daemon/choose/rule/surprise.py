@@ -7,14 +7,14 @@ is the best mean log reward of another arm, less its standard error. The second 
 level. Page's cumulative sum test weighs the differences by the noise of the path. So a cellular link has to
 show a larger difference than a wired link.
 
-An arm that has never come near the level of another arm starves, unless its reward still grows. The rule bars
-it, and the other arm runs. At the end of a probe the steady arm runs in its place, if the steady arm has not
-run on the path yet. An arm that has fallen from its own level may starve, too, or its link may have become
-slower. In this case all levels are forgotten, and the probing arm measures the path anew. If losses alone
-explain the fall, the link has not become slower, and the levels stay. A bar ends early where the link has
-become slower, and the running arm earns less than twice as much as the barred arm did. The careful arm does
-not starve behind a queue that stands, because it has all that the link has. If the length of the queue does
-not explain the lack, all other levels are forgotten, and nobody is barred.
+An arm that has never come near the level of another arm starves. The rule bars it, and the other arm runs. At
+the end of a probe the steady arm runs in its place, if the steady arm has not run on the path yet. An arm
+that has fallen from its own level may starve, too, or its link may have become slower. In this case all
+levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
+has not become slower, and the levels stay. A bar ends early where the link has become slower, and the running
+arm earns less than twice as much as the barred arm did. The careful arm does not starve behind a queue that
+stands, because it has all that the link has. If the length of the queue does not explain the lack, all other
+levels are forgotten, and nobody is barred.
 
 The probing arm also runs if no other arm has a level yet, because then there is nothing to compare with. And
 it runs if an arm has lost more than half of its reward by losses, because another arm may lose less. Such a
@@ -184,8 +184,7 @@ class Surprise(SlotArrays):
         self._take(at, role, earned, dead, floor_us, now_ns)
         best, level = self._best[at, role], self._level[at, role]
         self._gap[at] = best - earned
-        # An arm whose reward still grows has not shown yet how much it earns.
-        starves = (self._sums[at, 0] >= ALARM) & (earned - level <= NEARLY)
+        starves = self._sums[at, 0] >= ALARM
         # The level of another arm explains the lack, unless this arm has come near to that level.
         fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
         fell |= self._owed[at] & (best - level > HALF)
