@@ -18,7 +18,7 @@ from ltp_switcher.arrays import Bools, Float32s, Floats, Indices, Slots
 from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.measurements import Echo, Interval
 from ltp_switcher.policies.runtime.slow_start import queue_threshold_s
-from ltp_switcher.slots import SlotArrays, column
+from ltp_switcher.slots import SlotArrays, column, put_first
 
 INTERVAL_S: Final = 0.030
 """Control interval in seconds (LTP, Table 4)."""
@@ -54,6 +54,8 @@ packets.
 """
 CROWDED_INTERVALS: Final = 10
 """Number of intervals in which rates still settle after another flow has joined."""
+RECENT: Final = 4
+"""Number of intervals, up to the end of slow start, that tell the rate that the path carries."""
 SMOOTHING: Final = 0.25
 """Weight of a new echo in the smoothed throughput, whose maximum is kept. Single echoes are too noisy for a
 maximum.
@@ -190,6 +192,10 @@ class WindowSignals(SlotArrays):
 
     _window_pkts = column(np.float64)
     _starting = column(np.bool_)
+    _acked_pkts = column(np.float64, RECENT)
+    """Acknowledged packets of the last intervals of slow start, newest first."""
+    _length_s = column(np.float64, RECENT)
+    """Lengths of these intervals in seconds; 0 for those before the first one."""
     _excess_pkts = column(np.float64)
     """Mean number of packets that an interval loses beyond the share `LOSS_LIMIT`; negative where fewer are
     lost.
@@ -225,13 +231,15 @@ class WindowSignals(SlotArrays):
         starting = self._starting[slots]
         if np.count_nonzero(starting):
             ends = starting & _queue_is_met(interval)
+            most_pps = self._carries(slots, interval)
             starting &= ~ends
             self._starting[slots] = starting
             round_trips = np.minimum(1.0, interval.length_s / np.maximum(interval.rtt_min_s, 1e-3))
             change = np.where(starting, SLOW_START_GROWTH**round_trips, change)
-            # The window continues with the amount that the path carries without a queue. Where ACKs come in
-            # turns, RTTs are high without a queue, and the window has to hold a turn's packets, too.
-            carried_pkts = interval.delivered_pps[ends] * interval.rtt_min_s[ends]
+            # The window continues with the amount that the path carries without a queue. A link that falls
+            # silent for a moment also raises the RTT, and hardly delivers in this interval. Where ACKs come
+            # in turns, RTTs are high without a queue, and the window has to hold a turn's packets, too.
+            carried_pkts = most_pps[ends] * interval.rtt_min_s[ends]
             carried_pkts += interval.turn_pkts[ends]
             window_pkts[ends] = np.minimum(window_pkts[ends], carried_pkts)
         unused = interval.leaves_unused(window_pkts)
@@ -240,6 +248,21 @@ class WindowSignals(SlotArrays):
         window_pkts = np.maximum(2.0, window_pkts * change)
         self._window_pkts[slots] = window_pkts
         return window_pkts[:, None]
+
+    def _carries(self, slots: Slots, interval: Interval) -> Floats:
+        """Return the rate that the path carries at the end of slow start, in packets a second, shape (n,).
+
+        It is the highest rate of this interval, and of any two in a row among the last ones. An interval may
+        have hardly an ACK, and held ACKs come in a burst after it.
+        """
+        put_first(self._acked_pkts, slots, interval.acked_pkts)
+        put_first(self._length_s, slots, np.broadcast_to(interval.length_s, slots.shape))
+        acked_pkts, length_s = self._acked_pkts[slots], self._length_s[slots]
+        pairs_s = length_s[:, 1:] + length_s[:, :-1]
+        pairs_pps = (acked_pkts[:, 1:] + acked_pkts[:, :-1]) / np.maximum(pairs_s, 1e-9)
+        known = length_s[:, 1:] > 0.0
+        most_pps: Floats = np.where(known, pairs_pps, 0.0).max(axis=1)
+        return np.fmax(most_pps, interval.delivered_pps)
 
     def _loses(self, slots: Slots, interval: Interval) -> Bools:
         """Return whether each flow loses more than `LOSS_LIMIT`, both in this interval and on average, shape
