@@ -81,6 +81,19 @@ def gradual(d: Draw, rate_mbps: Callable[[float], float], rtt: Range, bdp: Range
     return [*queued(rates[0], d.rtt_ms(*rtt), d.bdp(*bdp)), *steps(*changes[1:])]
 
 
+def exponential(d: Draw, first: Range, last: Range, rtt: Range, bdp: Range) -> Lines:
+    """Draw a link whose rate changes by the same factor each second, from a rate in the range `first` to one
+    in the range `last`.
+    """
+    first_mbps, last_mbps = d.mbps(*first), d.mbps(*last)
+
+    def rate_mbps(at_s: float) -> float:
+        rate: float = first_mbps * (last_mbps / first_mbps) ** (at_s / (DURATION_S - 1.0))
+        return rate
+
+    return gradual(d, rate_mbps, rtt, bdp)
+
+
 def handover(d: Draw, at_s: float, rate: Range, rtt: Range, silence_ms: float) -> Lines:
     """Draw another cell or satellite at `at_s` seconds, where a silence begins."""
     return table(

@@ -43,16 +43,6 @@ def _route_flap(d: Draw) -> Lines:
     return [*link, *parts.turns("rtt_ms", parts.times_s(d, 2.0, 5.0), high_ms, low_ms)]
 
 
-def _receding(d: Draw) -> Lines:
-    near_mbps, far_mbps = d.mbps(40, 80), d.mbps(2, 6)
-
-    def rate_mbps(at_s: float) -> float:
-        rate: float = near_mbps * (far_mbps / near_mbps) ** (at_s / (parts.DURATION_S - 1.0))
-        return rate
-
-    return parts.gradual(d, rate_mbps, (15, 50), (1, 3))
-
-
 DRAWN: Final[Mapping[str, Callable[[Draw], Lines]]] = {
     "deep-uplink": lambda d: parts.back(d, (0.2, 0.6), pkts=(200, 800)),
     "tunnels": lambda d: [
@@ -79,6 +69,6 @@ DRAWN: Final[Mapping[str, Callable[[Draw], Lines]]] = {
         *parts.link(d, (10, 60), (20, 60), (1, 4)),
         *parts.silences(d, parts.times_s(d, 0.5, 1.5), 30.0, 60.0),
     ],
-    "receding": _receding,
+    "receding": lambda d: parts.exponential(d, (40, 80), (2, 6), (15, 50), (1, 3)),
 }  # fmt: skip
 """Functions that draw one path, by kind."""

@@ -10,16 +10,6 @@ from ltp_switcher.eval.suite import link_parts as parts
 from ltp_switcher.eval.suite.paths import Draw, Lines, flows, steps
 
 
-def _growing(d: Draw) -> Lines:
-    low_mbps, high_mbps = d.mbps(2, 6), d.mbps(40, 80)
-
-    def rate_mbps(at_s: float) -> float:
-        rate: float = low_mbps * (high_mbps / low_mbps) ** (at_s / (parts.DURATION_S - 1.0))
-        return rate
-
-    return parts.gradual(d, rate_mbps, (15, 50), (4, 12))
-
-
 def _drift(d: Draw) -> Lines:
     near_ms, factor = d.rtt_ms(15, 40), d.between(1.02, 1.04, 0.001)
     changes = [
@@ -52,7 +42,7 @@ def _turns_hops(d: Draw) -> Lines:
 
 
 DRAWN: Final[Mapping[str, Callable[[Draw], Lines]]] = {
-    "growing": _growing,
+    "growing": lambda d: parts.exponential(d, (2, 6), (40, 80), (15, 50), (4, 12)),
     "bbr-visits": _bbr_visits,
     "slow-satellite": lambda d: parts.link(d, (1.5, 5), (450, 700), (0.5, 2)),
     "turns-hops": _turns_hops,

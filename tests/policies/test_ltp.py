@@ -109,33 +109,30 @@ def test_a_new_flow_starts_slowly_until_it_meets_a_queue() -> None:
     np.testing.assert_allclose(after, 100.0 * (1 + ALPHA))
 
 
+def heard(acked_pkts: float, window_pkts: float = 60.0, rtt_s: float = 0.061) -> Interval:
+    """Half a round trip of a flow on a path of 60 ms."""
+    window = one(window_pkts)
+    return interval(
+        window_pkts=window, in_flight_pkts=window, length_s=one(0.03), acked_pkts=one(acked_pkts),
+        rtt_min_s=one(0.06), rtt_s=one(rtt_s),
+    )  # fmt: skip
+
+
 def test_a_silence_that_ends_slow_start_leaves_the_window_that_the_path_has_carried() -> None:
     """The path carries 60 packets in 60 ms. A silence raises the RTT, and one interval has hardly an ACK."""
     made, up = signals(60.0), np.zeros((1, 1), np.float32)
-    steady = interval(
-        window_pkts=one(60.0), in_flight_pkts=one(60.0), length_s=one(0.03), acked_pkts=one(30.0),
-        rtt_min_s=one(0.06), rtt_s=one(0.061),
-    )  # fmt: skip
     for _ in range(3):
-        made.control(SLOTS, steady, up)
+        made.control(SLOTS, heard(30.0), up)
     made._window_pkts[0] = 75.0
-    silent = replace(
-        steady, acked_pkts=one(6.0), rtt_s=one(0.1), window_pkts=one(75.0), in_flight_pkts=one(75.0)
-    )
-    np.testing.assert_allclose(made.control(SLOTS, silent, up)[0, 0], 60.0)
+    np.testing.assert_allclose(made.control(SLOTS, heard(6.0, 75.0, rtt_s=0.1), up)[0, 0], 60.0)
 
 
 def test_a_burst_of_held_acks_is_no_rate_that_the_path_carries() -> None:
     made, up = signals(60.0), np.zeros((1, 1), np.float32)
-    shared = {"window_pkts": one(60.0), "in_flight_pkts": one(60.0), "length_s": one(0.03)}
-    for acked in (30.0, 0.0, 60.0):
-        seen = interval(acked_pkts=one(acked), rtt_min_s=one(0.06), rtt_s=one(0.061), **shared)
-        made.control(SLOTS, seen, up)
+    for acked_pkts in (30.0, 0.0, 60.0):
+        made.control(SLOTS, heard(acked_pkts), up)
     made._window_pkts[0] = 200.0
-    last = replace(
-        seen, acked_pkts=one(30.0), rtt_s=one(0.1), window_pkts=one(200.0), in_flight_pkts=one(200.0)
-    )
-    np.testing.assert_allclose(made.control(SLOTS, last, up)[0, 0], 90.0)
+    np.testing.assert_allclose(made.control(SLOTS, heard(30.0, 200.0, rtt_s=0.1), up)[0, 0], 90.0)
 
 
 def test_slow_start_leaves_the_packets_of_a_turn_in_the_window() -> None:
