@@ -34,23 +34,24 @@ void mutant_back_round_ends(struct mutant_back *back, const struct mutant_path *
 			    const struct mutant_back_ack *ack, u32 *there_us, u32 *back_us)
 {
 	u32 ms = ack->sent_ms - ack->echo_ms, floor_us = mutant_path_floor_us(path);
-	u32 least_ms, queue_us;
-	u64 us;
+	u32 queue_us, us;
 
 	if (back->half_us != path->half_us) {
 		back->half_us = path->half_us;
-		back->older_ms = back->newer_ms;
-		back->newer_ms = ms;
+		/* A floor that begins anew has an RTT of before, and so the least differences stay. */
+		if (path->older_us != MUTANT_RTT_UNKNOWN) {
+			back->older_ms = back->newer_ms;
+			back->newer_ms = ms;
+		}
 	}
 	*there_us = 0;
 	*back_us = 0;
 	if (ack->rtt_us < 0 || floor_us == MUTANT_RTT_UNKNOWN || !mutant_back_clock(back, ack))
 		return;
-	least_ms = (s32)(back->older_ms - back->newer_ms) < 0 ? back->older_ms : back->newer_ms;
 	/* At least a microsecond, for two zeros tell that nothing is known. */
 	queue_us = (u32)ack->rtt_us > floor_us ? (u32)ack->rtt_us - floor_us : 1;
 	/* A delayed ACK echoes an earlier packet than the one that gives the RTT. */
-	us = (u64)(ms - least_ms) * 1000;
+	us = mutant_back_there_us(back, ack->sent_ms, ack->echo_ms);
 	*there_us = us < queue_us ? us : queue_us;
 	*back_us = queue_us - *there_us;
 }

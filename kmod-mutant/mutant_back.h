@@ -48,4 +48,13 @@ static __always_inline void mutant_back_heard(struct mutant_back *back, u32 sent
 		back->newer_ms = ms;
 }
 
+/* The queue on the way there that an ACK tells, µs. */
+static inline u32 mutant_back_there_us(const struct mutant_back *back, u32 sent_ms, u32 echo_ms)
+{
+	u32 least_ms = (s32)(back->older_ms - back->newer_ms) < 0 ? back->older_ms : back->newer_ms;
+	s32 ms = sent_ms - echo_ms - least_ms;
+
+	return ms > 0 ? 1000U * ms : 0;
+}
+
 #endif /* _MUTANT_BACK_H */

@@ -65,32 +65,46 @@ static void mutant_window_give_back(struct tcp_sock *tp, u32 pkts)
 }
 
 /* Take in an ACK in a pulse: the window grows, or a loss ends the pulse. */
-static noinline void mutant_pulse_acked(struct sock *sk, struct mutant_pulse *pulse, u32 acked)
+static noinline void mutant_pulse_acked(struct sock *sk, struct mutant_measures *m, u32 acked)
 {
+	struct mutant_pulse *pulse = &m->pulse;
 	struct tcp_sock *tp = tcp_sk(sk);
+	u32 there_us = mutant_back_there_us(&m->back, tp->rx_opt.rcv_tsval, tp->rx_opt.rcv_tsecr);
 	u32 window = tcp_snd_cwnd(tp), room = max(tp->snd_cwnd_clamp, window) - window;
 
+	/* An arm in slow start doubles its window itself. A window that is not full need not grow. */
+	if (pulse->kind == MUTANT_PULSE_KIND_FILL &&
+	    (tcp_in_slow_start(tp) || !tcp_is_cwnd_limited(sk)))
+		acked = 0;
 	if (inet_csk(sk)->icsk_ca_state != TCP_CA_Open || tp->sacked_out || tp->lost_out)
 		mutant_window_give_back(tp, mutant_pulse_stop(pulse));
+	else if (mutant_pulse_full(pulse, &m->path, there_us))
+		mutant_window_give_back(tp, mutant_pulse_filled(pulse, window));
 	else
 		tcp_snd_cwnd_set(tp, window + mutant_pulse_grow(pulse, acked, room));
 }
 
 /* A round trip ended. An arm with a model, or a control, sets its window anew at each ACK. */
-static void mutant_pulse_round_ended(struct sock *sk, struct mutant_flow *f, bool held_back)
+static void mutant_pulse_round_ended(struct sock *sk, struct mutant_flow *f, bool held_back,
+				     const struct mutant_record *rec)
 {
+	/* Without timestamps nothing tells when a path is full. */
+	bool unknown = !rec->there_us && !rec->back_us;
 	struct mutant_pulse *pulse = &f->measures->pulse;
 	struct mutant_path *path = &f->measures->path;
 	struct tcp_sock *tp = tcp_sk(sk);
+	u8 kind = READ_ONCE(f->pulse);
 
+	held_back |= unknown && (kind ?: pulse->kind) == MUTANT_PULSE_KIND_FILL;
 	mutant_window_give_back(tp, mutant_pulse_round_ends(pulse, path, held_back,
 							    tcp_snd_cwnd(tp)));
-	if (likely(!READ_ONCE(f->pulse)))
+	if (likely(!kind))
 		return;
-	WRITE_ONCE(f->pulse, false);
-	if (pulse->phase == MUTANT_PULSE_NONE && !held_back && !tcp_in_slow_start(tp) &&
+	WRITE_ONCE(f->pulse, MUTANT_PULSE_KIND_NONE);
+	if (pulse->phase == MUTANT_PULSE_NONE && !held_back &&
+	    (kind == MUTANT_PULSE_KIND_FILL || !tcp_in_slow_start(tp)) &&
 	    inet_csk(sk)->icsk_ca_state == TCP_CA_Open && !mutant_arm_of(sk)->orig->cong_control)
-		mutant_pulse_begin(pulse, path, tcp_snd_cwnd(tp));
+		mutant_pulse_begin(pulse, path, tcp_snd_cwnd(tp), kind);
 }
 
 /* A round trip ended with an ACK of this RTT. Returns its news of the path. */
@@ -111,7 +125,6 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 	u32 floor_us;
 
 	mutant_path_round_ends(&m->path, &ack);
-	mutant_pulse_round_ended(sk, f, held_back);
 	floor_us = mutant_path_floor_us(&m->path);
 	rec->rtt_floor_us = floor_us == MUTANT_RTT_UNKNOWN ? 0 : floor_us;
 	rec->bdp = mutant_path_bdp(&m->path);
@@ -119,6 +132,7 @@ static noinline void mutant_round_ended(struct sock *sk, struct mutant_flow *f,
 	rec->turn_pkts = mutant_path_turn(&m->path);
 	mutant_back_read(tp, rtt_us, &back);
 	mutant_back_round_ends(&m->back, &m->path, &back, &rec->there_us, &rec->back_us);
+	mutant_pulse_round_ended(sk, f, held_back, rec);
 	rec->round_trips = m->path.rounds;
 	rec->siblings = mutant_dest_flows(m->dest);
 	if (unlikely(m->path.longer))
@@ -157,7 +171,7 @@ static __always_inline void mutant_measure_ack(struct sock *sk, struct mutant_fl
 	if (first)
 		mutant_step_began(sk, m, &step->rec);
 	if (unlikely(m->pulse.phase))
-		mutant_pulse_acked(sk, &m->pulse, tp->delivered - f->last.delivered);
+		mutant_pulse_acked(sk, m, tp->delivered - f->last.delivered);
 	mutant_back_heard(&m->back, tp->rx_opt.rcv_tsval, tp->rx_opt.rcv_tsecr);
 	if (mutant_path_heard(&m->path, tp->tcp_mstamp, rtt_us, tp->delivered,
 			      tp->rate_app_limited | m->draining))

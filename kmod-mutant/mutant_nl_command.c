@@ -55,8 +55,8 @@ int mutant_nl_select_doit(struct sk_buff *skb, struct genl_info *info)
 			NL_SET_ERR_MSG_ATTR(info->extack, attr, "reserved must be 0");
 			return -EINVAL;
 		}
-		if (cmd.pulse > 1) {
-			NL_SET_ERR_MSG_ATTR(info->extack, attr, "pulse must be 0 or 1");
+		if (cmd.pulse > MUTANT_PULSE_KIND_FILL) {
+			NL_SET_ERR_MSG_ATTR(info->extack, attr, "no such kind of pulse");
 			return -EINVAL;
 		}
 		if (cmd.handover > MUTANT_HANDOVER_MODE_DRAIN ||

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, PulseKinds, Slots
 from ltp_switcher.daemon.datapath import RecordArray
 
 
@@ -199,11 +199,11 @@ class Chooser(ABC):
         """
         return np.ones(slots.shape, np.bool_)
 
-    def asks(self, slots: Slots) -> Bools | None:
-        """True for flows whose paths the kernel module should probe for more rate after the last step, shape
-        (n,).
+    def asks(self, slots: Slots) -> PulseKinds | None:
+        """The pulses, short rises of the window, that flows should get after the last step, shape (n,). A
+        pulse shows whether a path has more rate.
 
-        None means that there is no such flow.
+        None means that no flow should get one.
         """
         return None
 

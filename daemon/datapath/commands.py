@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools
+from ltp_switcher.arrays import ArmIds, Bools, PulseKinds
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 
 
@@ -16,7 +16,7 @@ def commands_for(
     arms: ArmIds,
     differs: Bools | None = None,
     steered: Bools | None = None,
-    asks: Bools | None = None,
+    asks: PulseKinds | None = None,
     whole: Bools | None = None,
 ) -> RecordArray:
     """Make the commands (`COMMAND_DTYPE`, shape (m ≤ n,)) that bring n flows to their `arms`.
@@ -30,14 +30,14 @@ def commands_for(
         arms: the arm that each flow should run, shape (n,).
         differs: `arms != records["want_arm"]`, if the caller has it already.
         steered: flows that may get commands, shape (n,); None for all.
-        asks: flows whose windows should rise, shape (n,); None for none.
+        asks: the pulses that flows should get, shape (n,); None for none.
         whole: flows that take their whole windows to their next arms, shape (n,); None for none.
     """
     flags = records["flags"]
     needed: Bools = (flags & _HEARD) != _STEERED
     needed |= arms != records["want_arm"] if differs is None else differs
     if asks is not None:
-        needed |= asks
+        needed |= asks != protocol.PulseKind.NONE
     needed &= (flags & PINNED) == 0
     (chosen,) = (needed if steered is None else needed & steered).nonzero()
     commands = np.zeros(chosen.size, protocol.COMMAND_DTYPE)

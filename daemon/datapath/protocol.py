@@ -138,6 +138,17 @@ class HandoverMode(IntEnum):
     DRAIN = 3
 
 
+class PulseKind(IntEnum):
+    """A rise of a flow's window by a quarter, which shows whether the path has more."""
+
+    NONE = 0
+    # It stays where the path delivers faster and the RTT hardly grows.
+    MORE = 1
+    # It stays, and the next one begins, while hardly a queue stands on the way to the receiver, however long
+    # ACKs wait on the way back.
+    FILL = 2
+
+
 class ResumeMode(IntEnum):
     """Whether flows begin with a part of the window that earlier flows to the same host had (RFC 9959)."""
 
@@ -184,9 +195,8 @@ class FlowFlags(IntFlag):
     APP_LIMITED = 8
     # The arm holds the flow back to empty the queue, as BBR does in ProbeRTT and Drain.
     DRAINING = 16
-    # A pulse has shown in this step that the path has more: with a window larger by a quarter it delivered
-    # faster, and the RTT hardly grew. The window stays, and the next pulse begins. A pulse that shows nothing
-    # ends, and the window goes back.
+    # A pulse has shown in this step that the path has more; see pulse-kind. The window stays, and the next
+    # pulse begins. A pulse that shows nothing ends, and the window goes back.
     GAINED = 32
     # The flow began with a part of the window that was saved for its host, and it is not validated yet.
     JUMPING = 64
@@ -516,7 +526,7 @@ COMMAND_DTYPE: Final[np.dtype[np.void]] = np.dtype(
         ("arm", "=u4"),  # Arm to run from the flow's next ACK on.
         ("handover", "=u1"),  # One of handover-mode.
         ("restore", "=u1"),  # 0: as the settings say; otherwise 1 + restore-mode.
-        ("pulse", "=u1"),  # 1: ask the path for more from the next round trip on; see flow-flags, gained.
+        ("pulse", "=u1"),  # One of pulse-kind: ask the path for more from the next round trip on.
         ("reserved", "=u1"),  # Must be 0.
     ]
 )

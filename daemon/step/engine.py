@@ -397,7 +397,7 @@ class Engine:
             steered = choice.causes != _EXCLUDED if self.governed.policies else None
             own = (arms == decision.arms) & (choice.causes != _VISIT)
             asks, whole = (
-                None if found is None else found & own
+                None if found is None else found * own
                 for found in (self.chooser.asks(slots), self.chooser.whole(slots))
             )
             self._select(commands_for(records, arms, differs, steered, asks, whole))

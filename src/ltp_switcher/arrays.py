@@ -21,3 +21,5 @@ ArmIds = NDArray[np.uint8]
 """Numbers of arms, the congestion controls that a flow can run, as the kernel module has them. They count
 from 1; 0 means no arm.
 """
+PulseKinds = NDArray[np.uint8]
+"""Kinds of the pulses that flows should get (`PulseKind`). A pulse is a short rise of a flow's window."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Indices, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Indices, PulseKinds, Slots
 from ltp_switcher.daemon.choose.bandit import MutantAgent, StepResult
 from ltp_switcher.daemon.choose.bandit.guard import Baseline
 from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons, Told
@@ -44,8 +44,8 @@ class GuardedChooser(Chooser):
         """True where the rule wants the flow's queue emptied, shape (n,)."""
         return self._rule.drains(slots, records)
 
-    def asks(self, slots: Slots) -> Bools:
-        """True for flows whose paths the rule wants to probe for more rate, shape (n,)."""
+    def asks(self, slots: Slots) -> PulseKinds:
+        """The pulses by which the rule wants to probe the paths of flows for more rate, shape (n,)."""
         return self._rule.asks(slots)
 
     def whole(self, slots: Slots) -> Bools:

@@ -107,6 +107,21 @@ static void test_window(void)
 	CHECK(w.known && near(w.there_us, 10 * MS) && near(w.back_us, 0));
 }
 
+/* The path seems longer, and its floor begins anew with an RTT of before. A queue there is one still. */
+static void test_floor_anew(void)
+{
+	struct ways w;
+
+	start(&w, 1000);
+	run(&w, S, 0, 0);
+	run(&w, S, 40 * MS, 0);
+	w.path.half_us = w.now_us;
+	w.path.older_us = MUTANT_RTT_UNKNOWN;
+	w.path.newer_us = RTT_US + 40 * MS;
+	run(&w, 7 * S, 70 * MS, 0);
+	CHECK(w.known && near(w.there_us, 30 * MS) && near(w.back_us, 0));
+}
+
 /* A clock whose ticks are not ours tells of no queue on the way back. */
 static void test_clocks(void)
 {
@@ -157,6 +172,7 @@ void test_back(void)
 {
 	test_both_ways();
 	test_window();
+	test_floor_anew();
 	test_clocks();
 	test_delayed();
 }

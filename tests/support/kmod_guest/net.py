@@ -310,9 +310,10 @@ class Link:
         tc(f"-n {self.name}a qdisc replace dev {self.name}va root netem {forth}")
         tc(f"-n {self.name}b qdisc replace dev {self.name}vb root netem delay {delay_ms}ms limit 10000")
 
-    def slow_back(self, kbit: int) -> None:
+    def slow_back(self, kbit: int, limit_packets: int = 10000) -> None:
         """Give the way from b to a this rate, until `fast_back`. `shape` leaves it as it is."""
-        tc(f"-n {self.name}b qdisc change dev {self.name}vb root netem delay 5ms limit 10000 rate {kbit}kbit")
+        slow = f"delay 5ms limit {limit_packets} rate {kbit}kbit"
+        tc(f"-n {self.name}b qdisc change dev {self.name}vb root netem {slow}")
 
     def fast_back(self) -> None:
         """Take the rate of the way from b to a away. A change of the queue would keep it."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ltp_switcher.daemon.datapath import RecordArray, RequestRefusedError
-from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.datapath.protocol import FlowFlags, PulseKind
 
 from .handover import DELAY_MS, long_flow, long_link, to
 from .harness import Context, require
@@ -18,10 +18,12 @@ TICK_S = 0.02
 FASTER_MBIT = 120
 
 
-def asking(context: Context, flow: Flow, arm: str, duration_s: float, *, pulses: bool) -> RecordArray:
+def asking(
+    context: Context, flow: Flow, arm: str, duration_s: float, *, pulses: PulseKind | bool
+) -> RecordArray:
     """The records of a time in which the path is asked for more every ten round trips, or never."""
     batch = commands({flow.cookie: context.arm_id(arm)})
-    batch["pulse"] = pulses
+    batch["pulse"] = int(pulses)
     found, waited_s = [], 0.0
     for _ in range(round(duration_s / TICK_S)):
         if waited_s <= 0:
@@ -84,16 +86,50 @@ def a_pulse_leaves_an_arm_with_a_model_alone(context: Context) -> None:
     require(not gained(records), "BBR had a pulse")
 
 
+def pulses_fill_a_queue_of_acks(context: Context) -> None:
+    """The way back carries the ACKs of a part of the rate. Cubic alone needs much longer to get beyond."""
+    rate_mbps = {}
+    for pulses in (PulseKind.NONE, PulseKind.FILL):
+        context.link.shape(rate_mbit=40, limit_packets=1000)
+        context.link.slow_back(200, limit_packets=100)
+        flow = long_flow(context)
+        to(context, flow, "cubic")
+        context.traffic.pump(2)
+        records = asking(context, flow, "cubic", 4.0, pulses=pulses)
+        last = records[records["time_ns"] > records["time_ns"].max() - 10**9]
+        rate_mbps[pulses] = 8e-6 * float(last["acked_bytes"].sum())
+        context.end(flow)
+        context.link.fast_back()
+    alone, filled = rate_mbps[PulseKind.NONE], rate_mbps[PulseKind.FILL]
+    require(filled > 1.5 * alone, f"with pulses the rate is {filled:.1f}, without {alone:.1f} Mbit/s")
+
+
+def a_pulse_does_not_fill_the_way_there(context: Context) -> None:
+    """Cubic's own queue stands on the way to the receiver."""
+    most = {}
+    for pulses in (PulseKind.NONE, PulseKind.FILL):
+        with long_link(context):
+            flow = long_flow(context)
+            to(context, flow, "cubic")
+            context.traffic.pump(4)
+            records = asking(context, flow, "cubic", 1.0, pulses=pulses)
+            require(not gained(records), "a pulse filled a path that is full")
+            most[pulses] = int(records["snd_cwnd"].max())
+            context.end(flow)
+    alone, asked = most[PulseKind.NONE], most[PulseKind.FILL]
+    require(asked <= 1.1 * alone, f"the window became {asked}, and without pulses {alone}")
+
+
 def a_command_with_another_pulse_is_refused(context: Context) -> None:
     flow = context.flow()
     batch = commands({flow.cookie: context.arm_id("cubic")})
-    batch["pulse"] = 2
+    batch["pulse"] = 3
     try:
         context.datapath.select(batch)
     except RequestRefusedError as error:
         require("pulse" in str(error), f"the error does not name the field: {error}")
     else:
-        require(False, "pulse 2 was taken")
+        require(False, "pulse 3 was taken")
     finally:
         context.end(flow)
 
@@ -101,6 +137,8 @@ def a_command_with_another_pulse_is_refused(context: Context) -> None:
 CHECKS = (
     pulses_fill_a_link_that_has_become_faster,
     a_pulse_on_a_full_link_gives_the_window_back,
+    pulses_fill_a_queue_of_acks,
+    a_pulse_does_not_fill_the_way_there,
     a_pulse_leaves_an_arm_with_a_model_alone,
     a_command_with_another_pulse_is_refused,
 )

@@ -181,6 +181,20 @@ enum mutant_handover_mode {
 };
 
 /**
+ * enum mutant_pulse_kind - A rise of a flow's window by a quarter, which shows whether the
+ *	path has more.
+ * @MUTANT_PULSE_KIND_NONE: none
+ * @MUTANT_PULSE_KIND_MORE: It stays where the path delivers faster and the RTT hardly grows.
+ * @MUTANT_PULSE_KIND_FILL: It stays, and the next one begins, while hardly a queue stands on
+ *	the way to the receiver, however long ACKs wait on the way back.
+ */
+enum mutant_pulse_kind {
+	MUTANT_PULSE_KIND_NONE = 0,
+	MUTANT_PULSE_KIND_MORE = 1,
+	MUTANT_PULSE_KIND_FILL = 2,
+};
+
+/**
  * enum mutant_resume_mode - Whether flows begin with a part of the window that earlier flows
  *	to the same host had (RFC 9959).
  * @MUTANT_RESUME_MODE_OFF: off
@@ -233,9 +247,9 @@ enum mutant_start_cause {
  * @MUTANT_FLOW_FLAGS_APP_LIMITED: The last rate sample was limited by the application.
  * @MUTANT_FLOW_FLAGS_DRAINING: The arm holds the flow back to empty the queue, as BBR does in
  *	ProbeRTT and Drain.
- * @MUTANT_FLOW_FLAGS_GAINED: A pulse has shown in this step that the path has more: with a
- *	window larger by a quarter it delivered faster, and the RTT hardly grew. The window stays,
- *	and the next pulse begins. A pulse that shows nothing ends, and the window goes back.
+ * @MUTANT_FLOW_FLAGS_GAINED: A pulse has shown in this step that the path has more; see
+ *	pulse-kind. The window stays, and the next pulse begins. A pulse that shows nothing ends,
+ *	and the window goes back.
  * @MUTANT_FLOW_FLAGS_JUMPING: The flow began with a part of the window that was saved for its
  *	host, and it is not validated yet.
  * @MUTANT_FLOW_FLAGS_RESUMED: The same, and the path has carried it.
@@ -746,7 +760,7 @@ struct mutant_record {
  * @arm: Arm to run from the flow's next ACK on.
  * @handover: One of handover-mode.
  * @restore: 0: as the settings say; otherwise 1 + restore-mode.
- * @pulse: 1: ask the path for more from the next round trip on; see flow-flags, gained.
+ * @pulse: One of pulse-kind: ask the path for more from the next round trip on.
  * @reserved: Must be 0.
  */
 struct mutant_command {
