@@ -38,7 +38,7 @@ void mutant_back_round_ends(struct mutant_back *back, const struct mutant_path *
 
 	if (back->half_us != path->half_us) {
 		back->half_us = path->half_us;
-		/* A floor that begins anew has an RTT of before, and so the least differences stay. */
+		/* A floor that begins anew has an RTT of before: so the differences stay. */
 		if (path->older_us != MUTANT_RTT_UNKNOWN) {
 			back->older_ms = back->newer_ms;
 			back->newer_ms = ms;

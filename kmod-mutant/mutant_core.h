@@ -228,7 +228,7 @@ struct mutant_flow {
 	u8 handover;			/* how to get there: enum mutant_handover_mode */
 	u8 restore;			/* 0: as configured; else 1 + enum mutant_restore_mode */
 	u8 reason;			/* enum mutant_fallback_reason */
-	u8 pulse;			/* begins with the next round trip: enum mutant_pulse_kind */
+	u8 pulse;			/* wanted pulse: enum mutant_pulse_kind */
 	u32 refused;			/* arms that refused the flow in their init, a bit each */
 	spinlock_t lock;		/* orders writers of these, and those who close steps */
 	u32 flags;			/* enum mutant_flow_flags, those that commands change */

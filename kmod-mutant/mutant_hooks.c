@@ -72,7 +72,7 @@ static noinline void mutant_pulse_acked(struct sock *sk, struct mutant_measures 
 	u32 there_us = mutant_back_there_us(&m->back, tp->rx_opt.rcv_tsval, tp->rx_opt.rcv_tsecr);
 	u32 window = tcp_snd_cwnd(tp), room = max(tp->snd_cwnd_clamp, window) - window;
 
-	/* An arm in slow start doubles its window itself. A window that is not full need not grow. */
+	/* An arm in slow start grows by itself, and a window that is not full need not grow. */
 	if (pulse->kind == MUTANT_PULSE_KIND_FILL &&
 	    (tcp_in_slow_start(tp) || !tcp_is_cwnd_limited(sk)))
 		acked = 0;

@@ -7,6 +7,10 @@ for a pulse. The module raises the window by a quarter for one round trip, and k
 path delivered that much faster (`kmod-mutant/mutant_pulse.h`). If the path has no more rate, a quarter of the
 window becomes queue for one round trip. So the time between pulses doubles from one pulse to the next. After
 a pulse that found more rate, the time starts again at its least value.
+
+The filling arm, Cubic, needs some 15 s to fill a queue of hundreds of ACKs by itself. Its first pulse comes
+as soon as ACKs wait. The module then raises the window by a quarter in each round trip, until a queue stands
+on the way to the receiver.
 """
 
 from __future__ import annotations
@@ -15,9 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Bools, Slots
+from ltp_switcher.arrays import Bools, PulseKinds, Slots
 from ltp_switcher.daemon.datapath import RecordArray
-from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.datapath.protocol import FlowFlags, PulseKind
 from ltp_switcher.slots import SlotArrays, column
 
 WAIT_RTTS: Final = (10, 40)
@@ -40,24 +44,31 @@ class Pulses(SlotArrays):
     _wait_rtts = column(np.int64, initial=WAIT_RTTS[0])
     """Number of round trips from the last pulse to the next one."""
 
-    def step(self, slots: Slots, records: RecordArray, may: Bools) -> Bools:
-        """True for flows whose paths should get a pulse now, shape (n,).
+    def step(
+        self, slots: Slots, records: RecordArray, careful: Bools, filling: Bools, waits: Bools
+    ) -> PulseKinds:
+        """The pulses that flows should get now, shape (n,).
 
         Args:
             slots: the flows of the step, shape (n,).
             records: `RECORD_DTYPE`, shape (n,).
-            may: true for flows that can learn from a pulse, shape (n,). Such a flow fills its window under an
-                arm that does not look for more rate by itself.
+            careful: true for flows that can learn from a pulse, shape (n,). Such a flow fills its window
+                under an arm that does not look for more rate by itself.
+            filling: true for flows that fill their windows under the filling arm, shape (n,).
+            waits: true for flows whose ACKs wait on the way back, shape (n,). The filling arm learns from a
+                pulse there alone, because elsewhere the link is full.
         """
+        may = careful | filling
         now_ns = records["time_ns"].astype(np.int64)
         gained = (records["flags"] & GAINED) != 0
         self._wait_rtts[slots[gained | ~may]] = WAIT_RTTS[0]
         since_ns = self._since_ns[slots]
         # The wait is counted in present RTTs, because the queue of the earlier arm may have gone.
         wait_ns = self._wait_rtts[slots] * records["srtt_us"].astype(np.int64) * 1000
-        due = may & (since_ns > 0) & (now_ns - since_ns >= wait_ns)
-        begins = gained | due | (since_ns == 0)
+        due = np.where(filling, waits, careful & (since_ns > 0)) & (now_ns - since_ns >= wait_ns)
+        begins = gained | due | (careful & (since_ns == 0))
         self._since_ns[slots[begins]] = now_ns[begins]
         self._wait_rtts[slots[due]] = np.minimum(2 * self._wait_rtts[slots[due]], WAIT_RTTS[1])
         self._since_ns[slots[~may]] = 0
-        return due
+        kind = np.where(filling, np.uint8(PulseKind.FILL), np.uint8(PulseKind.MORE))
+        return np.where(due, kind, np.uint8(PulseKind.NONE))

@@ -52,7 +52,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, Slots
+from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, PulseKinds, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, TIME_NS, read
 from ltp_switcher.daemon.choose.path.pauses import Pauses
@@ -90,8 +90,8 @@ class _Flows(SlotArrays):
     """The arm of each role."""
     role = column(np.intp)
     """Role of the flow: its player's, except while it is young."""
-    asks = column(np.bool_)
-    """Whether the flow's path is to be asked for more."""
+    asks = column(np.uint8)
+    """The pulse (`PulseKind`) that the flow should get."""
     starting = column(np.bool_, initial=True)
     """Whether the flow is in its start: the probing arm's turn, but for flows that begin gently."""
     overfilled = column(np.float64, initial=np.nan)
@@ -206,8 +206,10 @@ class RuleChooser(Chooser):
         arms = self._start(slots, young, of_flows, records["arm"], arms)
         # The arm of a pinned flow is not ours to choose.
         arms = np.where(flags & PINNED, records["want_arm"], arms)
-        may = (self._flows.role[slots] == CAREFUL) & (records["arm"] == arms) & self._siblings.leads(slots)
-        self._flows.asks[slots] = self._pulses.step(slots, records, may & ((flags & APP_LIMITED) == 0))
+        may = (records["arm"] == arms) & self._siblings.leads(slots) & ((flags & APP_LIMITED) == 0)
+        careful, filling = (may & (self._flows.role[slots] == role) for role in (CAREFUL, FILLING))
+        waits = self._players.acks_wait(of)
+        self._flows.asks[slots] = self._pulses.step(slots, records, careful, filling, waits)
         share = self._players.looks.share[of] * self._siblings.jain(of)
         return Draw(arms, share, np.zeros(slots.shape, np.bool_))
 
@@ -230,9 +232,9 @@ class RuleChooser(Chooser):
         found: Bools = (early | empties) & (self._flows.role[slots] == STEADY)
         return found
 
-    def asks(self, slots: Slots) -> Bools:
-        """True for flows whose paths should get a pulse after the last step, shape (n,)."""
-        found: Bools = self._flows.asks[slots]
+    def asks(self, slots: Slots) -> PulseKinds:
+        """The pulses that flows should get after the last step, shape (n,)."""
+        found: PulseKinds = self._flows.asks[slots]
         return found
 
     def whole(self, slots: Slots) -> Bools:

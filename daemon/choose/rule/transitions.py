@@ -158,6 +158,10 @@ class Transitions(SlotArrays):
         role: Ints = ROLE[self.state[players]]
         return role
 
+    def acks_wait(self, slots: Slots) -> Bools:
+        """True where ACKs waited on the way back in the last look, shape (n,)."""
+        return self._way_back.waits(slots)
+
     def few(self, slots: Slots) -> Bools:
         """True where the path holds fewer packets than the probing arm's least window, shape (n,)."""
         return self._case("few-packets", self.looks.holds_few(slots))
@@ -198,6 +202,8 @@ class Transitions(SlotArrays):
             self._end_stay(slots, ended_ns)
         staying = signs.judged & ~signs.any
         self._trials.look(slots[staying], looks)
+        # The filling arm keeps a queue on every path, and pulses move its rate.
+        staying &= role != FILLING
         if (ready | staying).any():
             chosen.append(self._judge(slots, ready, staying))
         looks.begin(slots, seen)
@@ -268,7 +274,9 @@ class Transitions(SlotArrays):
         earned = np.where(shows, looks.earned[slots], np.nan)
         whole, floor_us, least_us = looks.whole[slots], looks.floor_us[slots], looks.least_us[slots]
         high_us = settings.rtt_step * floor_us
-        stretch = np.log(np.where(least_us > high_us, looks.mean_us[slots] / floor_us, 1.0))
+        # A queue on the way back does not tell that the link has no more.
+        stands = (least_us > high_us) & ~self._way_back.elsewhere(slots, looks, seen)
+        stretch = np.log(np.where(stands, looks.mean_us[slots] / floor_us, 1.0))
         queued = (role == STEADY) & (least_us > high_us + STEADY_US)
         return self._surprise.look(slots, role, earned, whole, floor_us, seen[TIME_NS], queued, stretch)
 
@@ -432,7 +440,10 @@ class Transitions(SlotArrays):
         reason = np.select(where, list(found), why.IS_STEADY)
         state = why.STATE[reason - why.IS_STEADY]
         role = ROLE[state]
-        lacks = self._surprise.lacks(slots, role) & ready
+        # The RTT's range contains the flow's start for ever, so only the rate and the losses can tell
+        # something new.
+        unfit = again & (role != self.role(slots)) & (lossy | swings)
+        lacks = self._surprise.lacks(slots, role) & (ready | unfit)
         self._bar(slots[lacks], role[lacks])
         starved, more = self._surprise.barred(slots, role, self._now_ns), self._surprise.more(slots, role)
         # An arm that has never run cannot have starved, and the self-check leaves it as soon as it does.
@@ -441,11 +452,8 @@ class Transitions(SlotArrays):
         state = np.where(starved, AS_BEST[instead], state)
         role = ROLE[state]
         reason = np.where(starved, np.where(unseen, why.UNSEEN, why.STARVED), reason)
-        # The RTT's range contains the flow's start for ever, so only the rate and the losses can tell
-        # something new.
         # An arm that starves on this path is no reason to leave an arm that does not.
-        unfit = again & (role != self.role(slots)) & (lossy | swings) & ~starved
-        given = ready | unfit | np.isin(reason, why.TRIALS)
+        given = ready | (unfit & ~starved) | np.isin(reason, why.TRIALS)
         at: Slots = slots[given]
         self._other_arm(at, shorter[given])
         # The careful arm's losses may have made its rate swing.
@@ -499,7 +507,7 @@ class Transitions(SlotArrays):
         another choice is due, shape (n,).
         """
         way = self._way_back
-        costs = way.costs(slots) & ~self._grows(slots)
+        costs = (way.costs(slots) & ~self._grows(slots)) | way.too_long(slots)
         fills = way.grows(slots) & (now_ns - self._since_ns[slots] < LONGEST_S * 1e9)
         lasted = self._lasted(slots, now_ns) & ~(fills | way.gains(slots))
         over = (self.state[slots] == State.FILLS) & (costs | lasted)

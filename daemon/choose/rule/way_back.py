@@ -8,8 +8,8 @@ queue.
 
 TCP's timestamps tell a queue on the way back from a queue on the way to the receiver (RFC 7323; the module's
 mutant_back.h). So the filling arm, Cubic, gets a trial where a queue on the way back stands under the probing
-arm, BBR. It begins with BBR's whole window, and grows for some seconds before the rate does. It has to earn
-more than the other arms have shown.
+arm, BBR. It begins with BBR's whole window, and pulses raise that quickly (`pulses`). The RTT grows for some
+seconds before the rate does. The filling arm has to earn more than the other arms have shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ltp_switcher.slots import SlotArrays, column, put_first
 
 LOOKS: Final = 3
 """Number of looks, of 0.25 s or more, in which the queue has to be on the way back."""
-SHARE: Final = 0.25
+SHARE: Final = 0.15
 """Least queue on the way back, as a share of the RTT floor, that is more than noise."""
 GAPS: Final = 2.0
 """Number of gaps between ACKs that the queue has to exceed. Where ACKs come in bursts, they wait for their
@@ -34,11 +34,15 @@ burst.
 MOST: Final = 2.0
 """The queue on the way back has to exceed that on the way to the receiver by this factor."""
 TRIAL_S: Final = 10.0
-"""Time for which the filling arm grows behind a queue of ACKs, if the queue has stopped to grow by then. The
-module knows the RTT floor of the last 5 to 10 s, so it knows the queue for about as long.
+"""Time in seconds for which the filling arm is on trial, if the queue of ACKs has stopped to grow by then.
+The module knows the RTT floor of the last 5 to 10 s, so it knows the queue for about as long.
 """
 LONGEST_S: Final = 20.0
 """Time for which a trial goes on while the queue grows. The rate does not grow before the queue is full."""
+TOO_LONG: Final = 15.0
+"""Factor by which the mean RTT may grow in a trial before the reward does. Beyond it the rate would have to
+become four times as high.
+"""
 GREW: Final = 1.05
 """Least growth of the mean RTT over the last looks that is more than noise."""
 
@@ -56,6 +60,8 @@ class WayBack(SlotArrays):
     """Log reward of each look, newest first; NaN as in `Looks.earned`, and where there was no reward."""
     _mean_us = column(np.float64, LOOKS, initial=np.nan)
     """Mean RTT of each look, newest first."""
+    _before_us = column(np.float64, initial=np.nan)
+    """Mean RTT of the last look before the filling arm's trial."""
     _before = column(np.float64, initial=np.nan)
     """Mean log reward of the looks in which ACKs waited, before the filling arm's trial."""
 
@@ -71,9 +77,9 @@ class WayBack(SlotArrays):
         floor_us = looks.floor_us[slots]
         # A way back that has become longer looks like a queue, until the path's floor is the new one.
         queue_us = np.minimum(seen[BACK], looks.mean_us[slots] - floor_us)
-        waits = queue_us > np.maximum(SHARE * floor_us, GAPS * seen[ACK_GAP])
+        waits = self.elsewhere(slots, looks, seen) & (queue_us > GAPS * seen[ACK_GAP])
         # ACKs that wait for a turn delay every window alike, and an arm's window has their packets already.
-        waits &= (queue_us > MOST * seen[THERE]) & (seen[TURN] == 0) & (looks.lost_pkts[slots] == 0)
+        waits &= (seen[TURN] == 0) & (looks.lost_pkts[slots] == 0)
         self.queue_us[slots] = queue_us
         self._waited[slots] = np.where(waits, self._waited[slots] + 1, 0)
         earned = looks.earned[slots]
@@ -83,6 +89,16 @@ class WayBack(SlotArrays):
         grows = np.isnan(self._earned[slots, 0]) | self.gains(slots)
         due: Bools = (self._waited[slots] >= LOOKS) & ~grows
         return due
+
+    @staticmethod
+    def elsewhere(slots: Slots, looks: Looks, seen: Floats) -> Bools:
+        """True where the RTT exceeds its floor by the time that ACKs take, and not by a queue on the way to
+        the receiver, shape (n,). The arguments are those of `look`.
+        """
+        floor_us = looks.floor_us[slots]
+        back_us = np.minimum(seen[BACK], looks.mean_us[slots] - floor_us)
+        found: Bools = (back_us > SHARE * floor_us) & (back_us > MOST * seen[THERE])
+        return found
 
     def waits(self, slots: Slots) -> Bools:
         """True where ACKs waited in the last look, shape (n,)."""
@@ -103,6 +119,7 @@ class WayBack(SlotArrays):
         """Keep the rewards under the probing arm, because trials of the filling arm begin."""
         earned = self._earned[slots]
         known = ~np.isnan(earned)
+        self._before_us[slots] = self._mean_us[slots, 0]
         self._before[slots] = np.where(known, earned, 0.0).sum(axis=1) / known.sum(axis=1)
 
     def gain(self, slots: Slots, earned: Floats) -> Floats:
@@ -112,6 +129,14 @@ class WayBack(SlotArrays):
         """
         gain: Floats = earned - self._before[slots]
         return gain
+
+    def too_long(self, slots: Slots) -> Bools:
+        """True where the RTT has grown so much in a trial that the rate will hardly make up for it, shape
+        (n,).
+        """
+        longer = self._mean_us[slots, 0] > TOO_LONG * self._before_us[slots]
+        found: Bools = longer & ~(self._earned[slots, 0] > self._before[slots])
+        return found
 
     def costs(self, slots: Slots) -> Bools:
         """True where each of the filling arm's last two looks earned less than half as much as the probing

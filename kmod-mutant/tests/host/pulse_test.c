@@ -42,7 +42,6 @@ static void round_trip(struct road *road, bool held_back)
 	u32 i, us = rtt_us(road), window = road->window;
 	struct mutant_path_ack ack = { .rtt_us = us };
 
-
 	for (i = 1; i <= window; i++) {
 		road->window += mutant_pulse_grow(&road->pulse, 1, ~0U);
 		if (mutant_pulse_full(&road->pulse, &road->path, there_us(road, i, window)))

@@ -2,6 +2,7 @@
 """When paths are asked for more."""
 
 import numpy as np
+import pytest
 from support.records import record
 from support.rule_flows import BBR, LTP, UNCHECKED, VEGAS, run
 
@@ -11,10 +12,11 @@ from ltp_switcher.daemon.choose.rule.pulses import Pulses
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
-from ltp_switcher.daemon.datapath.protocol import FlowFlags
+from ltp_switcher.daemon.datapath.protocol import FlowFlags, PulseKind
 
 RTT_MS = 50
 SLOT = np.array([0])
+NO = np.array([False])
 
 
 def asked_s(duration_s: float, *, gains: bool = False, may: bool = True) -> list[float]:
@@ -24,7 +26,7 @@ def asked_s(duration_s: float, *, gains: bool = False, may: bool = True) -> list
     for step in range(1, round(duration_s * 1e3 / RTT_MS) + 1):
         flags = int(FlowFlags.GAINED) if asks and gains else 0
         records = record(1, time_ns=step * RTT_MS * 1_000_000, srtt_us=RTT_MS * 1000, flags=flags)
-        asks = bool(pulses.step(SLOT, records, np.array([may]))[0])
+        asks = bool(pulses.step(SLOT, records, np.array([may]), NO, NO)[0])
         if asks:
             found.append(step * RTT_MS * 1e-3)
     return found
@@ -42,7 +44,7 @@ def test_the_queue_of_the_arm_before_does_not_delay_the_first_pulse() -> None:
     while True:
         at_ms, srtt_ms = at_ms + srtt_ms, RTT_MS
         records = record(1, time_ns=at_ms * 1_000_000, srtt_us=(500 if at_ms == 500 else RTT_MS) * 1000)
-        if pulses.step(SLOT, records, np.array([True]))[0]:
+        if pulses.step(SLOT, records, ~NO, NO, NO)[0]:
             break
     assert at_ms == 500 + 10 * RTT_MS
 
@@ -54,6 +56,21 @@ def test_pulses_that_find_more_go_on() -> None:
 
 def test_a_flow_that_does_not_fill_its_window_is_not_asked() -> None:
     assert asked_s(60.0, may=False) == []
+
+
+def test_the_filling_arm_gets_a_pulse_at_once_and_only_where_acks_wait() -> None:
+    """ACKs wait in the first half of a second, and from two seconds on."""
+    pulses, found = Pulses(), []
+    pulses.reset(SLOT)
+    for step in range(1, round(5e3 / RTT_MS)):
+        waits = np.array([not 500 < step * RTT_MS < 2000])
+        records = record(1, time_ns=(10_000 + step * RTT_MS) * 1_000_000, srtt_us=RTT_MS * 1000)
+        kind = int(pulses.step(SLOT, records, NO, ~NO, waits)[0])
+        assert kind in (PulseKind.NONE, PulseKind.FILL)
+        if kind:
+            found.append(step * RTT_MS)
+    # The second pulse is due after twenty round trips, and the third one after forty.
+    assert found == [RTT_MS, 2000, 2000 + 40 * RTT_MS]
 
 
 def test_only_the_careful_arm_is_asked() -> None:
@@ -73,7 +90,8 @@ def test_only_the_careful_arm_is_asked() -> None:
     assert asked[BBR] == asked[LTP] == 0
 
 
-def test_a_command_says_whose_path_is_asked() -> None:
+@pytest.mark.parametrize("kind", [1, 2])
+def test_a_command_says_whose_path_is_asked_and_how(kind: int) -> None:
     steered = int(FlowFlags.STEERED)
     records = np.concatenate([
         record(1, want_arm=VEGAS, flags=steered),
@@ -82,5 +100,5 @@ def test_a_command_says_whose_path_is_asked() -> None:
     ])  # fmt: skip
     arms = np.full(3, VEGAS, np.uint8)
     assert commands_for(records, arms).size == 0
-    commands = commands_for(records, arms, asks=np.array([False, True, True]))
-    assert commands[["cookie", "arm", "pulse"]].tolist() == [(2, VEGAS, 1)]
+    commands = commands_for(records, arms, asks=np.array([0, kind, kind], np.uint8))
+    assert commands[["cookie", "arm", "pulse"]].tolist() == [(2, VEGAS, kind)]

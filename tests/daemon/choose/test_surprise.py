@@ -11,6 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
 
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.choose.rule.surprise import Found, Surprise
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -371,6 +372,13 @@ def test_the_careful_arm_does_not_starve_behind_its_queue_on_a_slower_link() -> 
     assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, VEGAS]
 
 
+def test_the_careful_arm_starves_where_the_way_back_has_the_delay() -> None:
+    """Its RTT is as long as behind its own queue, but TCP's timestamps tell that nothing waits there."""
+    chooser = checking()
+    run(duration_s=5.0, under=Dips(rival=True), chooser=chooser, back=lambda _: 1.0)
+    assert chooser.starved(np.array([0])).all()
+
+
 def test_behind_another_flows_queue_the_probing_arm_soon_shows_more() -> None:
     arms = run(duration_s=20.0, under=Dips(rival=True), chooser=checking())
     assert np.mean(arms[round(10.0 / STEP_S) :] == VEGAS) < 0.1
@@ -412,6 +420,18 @@ def test_a_careful_arm_that_starves_is_no_reason_to_leave_the_steady_arm() -> No
     """A rate that swings calls for the careful arm, which is barred. The probing arm has shown no less."""
     arms = run(duration_s=40.0, under=Varying(swings_s=24.0), chooser=checking())
     assert set(arms[round(25.0 / STEP_S) :, 0].tolist()) == {LTP}
+
+
+def test_a_careful_arm_that_showed_less_is_barred_when_a_swing_calls_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its level is low, and no bar holds: a slower link had ended it."""
+    monkeypatch.setattr(Surprise, "lacks", lambda _, slots, role: role == CAREFUL)
+    chooser = checking()
+    swings = lambda t: 0.7 if t > 4.0 and t % 0.8 > 0.4 else 1.0  # noqa: E731
+    arms = run(lambda _: RTT_MS, duration_s=9.0, rate=swings, chooser=chooser)
+    assert [arm for _, arm in times_s(arms[:, 0])] == [BBR, LTP]
+    assert chooser.starved(np.array([0])).all()
 
 
 def test_an_arm_is_unseen_until_it_has_run_and_while_it_is_not_barred() -> None:

@@ -12,11 +12,14 @@ from support import rule_flows
 from support.records import record
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, times_s
 
+from ltp_switcher.arrays import ArmIds, Slots
+from ltp_switcher.daemon.choose.chooser import Draw
 from ltp_switcher.daemon.choose.rule.roles import FILLING, FILLS
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
+from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import commands_for
-from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags, HandoverMode
+from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags, HandoverMode, PulseKind
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
 CUBIC = int(ArmId.CUBIC)
@@ -121,6 +124,19 @@ def test_a_trial_ends_where_the_rate_does_not_grow_though_the_queue_is_full(
     assert lasts_s[0] <= trials_s(arms)[0] <= lasts_s[1]
 
 
+def test_a_trial_ends_where_the_rtt_is_fifteen_times_as_long_and_the_rate_is_not_higher() -> None:
+    """The queue of ACKs grows by 400 ms a second, so it takes 980 ms more than before after 2.5 s."""
+
+    class Longer(DeepWayBack):
+        def __call__(self, t: float, arm: int) -> tuple[float, float]:
+            rtt_ms, rate = super().__call__(t, arm)
+            longer = arm == CUBIC and t > 0.3
+            return (QUEUED_MS + 10.0 * (rtt_ms - QUEUED_MS) if longer else rtt_ms), rate
+
+    arms = run(under=Longer(grows_s=99.0), duration_s=20.0, chooser=filling())
+    assert 2.4 < trials_s(arms)[0] < 5.0
+
+
 def test_after_a_trial_the_steady_arm_begins_without_the_queue_of_the_trial() -> None:
     """Cubic's RTT of 15 times the floor is no sign of a path that varies, which would call for Vegas."""
     chooser = filling()
@@ -137,6 +153,33 @@ def test_a_trial_that_fills_the_way_there_ends_at_once() -> None:
     # BBR's start goes on, and a look takes 0.32 s.
     assert after_start(arms)[:4] == [BBR, CUBIC, BBR, LTP]
     assert trials_s(arms)[0] < 0.7
+
+
+def test_a_rate_that_swings_does_not_end_a_trial() -> None:
+    """Pulses make the rate swing, which would call for Vegas under another arm."""
+
+    class Swinging(SlowWayBack):
+        def __call__(self, t: float, arm: int) -> tuple[float, float]:
+            rtt_ms, rate = super().__call__(t, arm)
+            return rtt_ms, rate * (2.0 if arm == CUBIC and t % 1.0 < 0.5 else 1.0)
+
+    arms = run(under=Swinging(0.4, grows_s=2.0), duration_s=20.0, chooser=filling())
+    assert after_start(arms) == [BBR, CUBIC]
+
+
+def test_the_trial_gets_pulses_while_acks_wait() -> None:
+    asked: dict[int, set[int]] = {}
+
+    class Asked(RuleChooser):
+        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
+            draw = super().step(slots, records, given)
+            asked.setdefault(int(records["arm"][0]), set()).add(int(self.asks(slots)[0]))
+            return draw
+
+    back = lambda arm: 1.0  # noqa: E731
+    run(under=SlowWayBack(), duration_s=10.0, chooser=Asked([BBR, LTP, VEGAS], RuleSection()), back=back)
+    assert asked[CUBIC] == {PulseKind.NONE, PulseKind.FILL}
+    assert asked[BBR] == {PulseKind.NONE}
 
 
 def test_one_look_with_losses_does_not_end_a_trial() -> None:
@@ -214,7 +257,7 @@ def test_no_trial_without_a_queue_on_the_way_back(kind: str) -> None:
     if kind == "grows":
         arms = run(under=path, duration_s=2.5, chooser=chooser)
     elif kind == "short":
-        arms = run(lambda t: FLOOR_MS * (1.0 if t < 0.3 else 1.2), duration_s=6.0, chooser=chooser)
+        arms = run(lambda t: FLOOR_MS * (1.0 if t < 0.3 else 1.1), duration_s=6.0, chooser=chooser)
     elif kind == "way there":
         arms = run(under=path, duration_s=6.0, chooser=chooser, back=lambda _: 0.6)
     elif kind == "siblings":
