@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 
@@ -33,14 +33,8 @@ from ltp_switcher.eval.suite.paths import (
     write,
 )
 
-Use = Literal["tuning", "held-out", "held-out-2", "held-out-3"]
 LIST: Final = FOLDER / "kinds.toml"
-USED_BY: Final[Mapping[str, Use]] = {
-    "tuning-kinds": "tuning",
-    "held-out": "held-out",
-    "held-out-2": "held-out-2",
-    "held-out-3": "held-out-3",
-}
+USES: Final[Mapping[str, str]] = {name: name.removesuffix("-kinds") for name in KIND_SETS}
 """The use of the kinds of path in each set: settings are chosen on `tuning` kinds alone."""
 PATHS: Final = 2
 """Number of paths of each kind."""
@@ -50,7 +44,7 @@ PATHS: Final = 2
 class Kind:
     """One kind of path: its use, a description, and the reason for this use."""
 
-    use: Use
+    use: str
     tells: str
     why: str
 
@@ -66,9 +60,9 @@ def kinds() -> Mapping[str, Kind]:
     found: dict[str, Kind] = {}
     for name in document:
         table = Table("", document, tuple(document)).table(name, ("use", "tells", "why"))
-        use = next((use for use in get_args(Use) if use == table.text("use")), None)
-        if use is None:
-            raise ConfigError(table.field("use"), table.text("use"), " or ".join(get_args(Use)))
+        use = table.text("use")
+        if use not in USES.values():
+            raise ConfigError(table.field("use"), use, " or ".join(USES.values()))
         found[name] = Kind(use, table.text("tells"), table.text("why"))
     return found
 
@@ -225,7 +219,7 @@ def draw_kinds(set_name: str) -> dict[str, str]:
     seed = KIND_SETS[set_name]
     drawn: dict[str, str] = {}
     for place, (name, kind) in enumerate(kinds().items()):
-        if kind.use != USED_BY[set_name]:
+        if kind.use != USES[set_name]:
             continue
         for n in range(1, PATHS + 1):
             d = Draw(np.random.default_rng((seed, place, n)), odd=seed % 2 == 1)

@@ -187,8 +187,10 @@ COMING: Final = 6
 
 
 def is_held_out(set_name: str) -> bool:
-    """Return whether the paths of this set are held out, so that nobody may choose settings by them."""
-    return set_name in ("held-out", "held-out-2", "held-out-3")
+    """Return whether the paths of this set are held out, so that nobody may choose settings by them. The
+    names of such sets begin with `held-out`.
+    """
+    return set_name.startswith("held-out")
 
 
 def family(name: str) -> str:
