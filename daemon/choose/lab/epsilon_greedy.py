@@ -18,13 +18,13 @@ from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Estimate, Reasons
 from ltp_switcher.daemon.choose.path.looks import Looks, read
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
+from ltp_switcher.daemon.datapath.protocol import ARMS_MAX
 from ltp_switcher.slots import SlotArrays, column
 
 EPSILON: Final = 0.1
 STAY_LOOKS: Final = 6
 SETTLE_LOOKS: Final = 2
 """Number of looks (0.25 s or more each) at the beginning of an arm's stay whose rewards do not count."""
-ARMS_MAX: Final = 32
 _GREEDY, _EXPLORED = range(2)
 
 
@@ -50,9 +50,9 @@ class EpsilonGreedyChooser(Chooser, SlotArrays):
     _left = column(np.int64)
     """Number of looks until the stay ends."""
     _code = column(np.intp)
-    _sum = column(np.float64, ARMS_MAX)
-    """Sum of each arm's rewards; `_count` has their number."""
-    _count = column(np.float64, ARMS_MAX)
+    _sum = column(np.float64, ARMS_MAX + 1)
+    """Sum of each arm's rewards, by the arm's number; `_count` has their number."""
+    _count = column(np.float64, ARMS_MAX + 1)
 
     def __init__(
         self,

@@ -14,16 +14,16 @@ from ltp_switcher.eval.run.scenario import Scenario, load_scenario
 
 
 def bundled(name: str, *, duration_s: float | None = None) -> Scenario:
-    """Load `scenarios/claims/<name>.toml`. With `duration_s`, scale it as `shortened` does.
+    """Load `scenarios/claims/<name>.toml`. With `duration_s`, scale it as `scaled` does.
 
     Raises:
         ConfigError: there is no such file, or it is not valid.
     """
     scenario = load_scenario(SCENARIOS / "claims" / f"{name}.toml")
-    return scenario if duration_s is None else shortened(scenario, duration_s)
+    return scenario if duration_s is None else scaled(scenario, duration_s)
 
 
-def shortened(scenario: Scenario, duration_s: float) -> Scenario:
+def scaled(scenario: Scenario, duration_s: float) -> Scenario:
     """Return the scenario scaled so that it lasts `duration_s` seconds. The times of flows and steps are
     scaled, but not the times of walks, handovers and requests.
     """
