@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ltp_switcher.daemon.choose.chooser import Chooser
+from ltp_switcher.arrays import ArmIds, Slots
+from ltp_switcher.daemon.choose.chooser import Chooser, Draw
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
+from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.protocol import ArmId
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
 
@@ -21,6 +23,20 @@ RATE_PPS = 2000.0
 
 Rtt = Callable[[float], float]
 """RTT in ms at a time in seconds."""
+
+
+class Asked(RuleChooser):
+    """A rule that keeps the pulses that its first flow was to get, a step each, by the arm that it ran."""
+
+    def __init__(self, settings: RuleSection) -> None:
+        super().__init__([BBR, LTP, VEGAS], settings)
+        self.pulses: dict[int, list[int]] = {}
+
+    def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
+        """Decide, and keep the pulse."""
+        draw = super().step(slots, records, given)
+        self.pulses.setdefault(int(records["arm"][0]), []).append(int(self.asks(slots)[0]))
+        return draw
 
 
 def run(

@@ -4,13 +4,9 @@
 import numpy as np
 import pytest
 from support.records import record
-from support.rule_flows import BBR, LTP, UNCHECKED, VEGAS, run
+from support.rule_flows import BBR, LTP, UNCHECKED, VEGAS, Asked, run
 
-from ltp_switcher.arrays import ArmIds, Slots
-from ltp_switcher.daemon.choose.chooser import Draw
 from ltp_switcher.daemon.choose.rule.pulses import Pulses
-from ltp_switcher.daemon.choose.rule.rule import RuleChooser
-from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED, commands_for
 from ltp_switcher.daemon.datapath.protocol import FlowFlags, PulseKind
 
@@ -74,20 +70,13 @@ def test_the_filling_arm_gets_a_pulse_at_once_and_only_where_acks_wait() -> None
 
 
 def test_only_the_careful_arm_is_asked() -> None:
-    asked: dict[int, int] = {}
-
-    class Asked(RuleChooser):
-        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-            draw = super().step(slots, records, given)
-            arm = int(records["arm"][0])
-            asked[arm] = asked.get(arm, 0) + int(self.asks(slots)[0])
-            return draw
-
     varies = lambda t: 400.0 if 1 < t < 1.5 else 40.0  # noqa: E731
-    run(varies, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], UNCHECKED))
-    assert asked[VEGAS] >= 3
-    run(lambda _: 40.0, duration_s=9.0, chooser=Asked([BBR, LTP, VEGAS], UNCHECKED))
-    assert asked[BBR] == asked[LTP] == 0
+    varying, steady = Asked(UNCHECKED), Asked(UNCHECKED)
+    run(varies, duration_s=9.0, chooser=varying)
+    assert sum(varying.pulses[VEGAS]) >= 3
+    run(lambda _: 40.0, duration_s=9.0, chooser=steady)
+    for arm in (BBR, LTP):
+        assert sum(steady.pulses[arm]) == sum(varying.pulses.get(arm, ())) == 0
 
 
 @pytest.mark.parametrize("kind", [1, 2])

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from support import rule_flows
 from support.records import record
-from support.rule_flows import BBR, LTP, STEP_S, VEGAS, times_s
+from support.rule_flows import BBR, LTP, STEP_S, VEGAS, Asked, times_s
 
-from ltp_switcher.arrays import ArmIds, Slots
-from ltp_switcher.daemon.choose.chooser import Draw
 from ltp_switcher.daemon.choose.rule.roles import FILLING, FILLS
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.choose.rule.surprise import Surprise
-from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import commands_for
 from ltp_switcher.daemon.datapath.protocol import ArmId, FlowFlags, HandoverMode, PulseKind
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -168,18 +165,10 @@ def test_a_rate_that_swings_does_not_end_a_trial() -> None:
 
 
 def test_the_trial_gets_pulses_while_acks_wait() -> None:
-    asked: dict[int, set[int]] = {}
-
-    class Asked(RuleChooser):
-        def step(self, slots: Slots, records: RecordArray, given: ArmIds | None = None) -> Draw:
-            draw = super().step(slots, records, given)
-            asked.setdefault(int(records["arm"][0]), set()).add(int(self.asks(slots)[0]))
-            return draw
-
-    back = lambda arm: 1.0  # noqa: E731
-    run(under=SlowWayBack(), duration_s=10.0, chooser=Asked([BBR, LTP, VEGAS], RuleSection()), back=back)
-    assert asked[CUBIC] == {PulseKind.NONE, PulseKind.FILL}
-    assert asked[BBR] == {PulseKind.NONE}
+    chooser = Asked(RuleSection())
+    run(under=SlowWayBack(), duration_s=10.0, chooser=chooser)
+    assert {*chooser.pulses[CUBIC]} == {PulseKind.NONE, PulseKind.FILL}
+    assert {*chooser.pulses[BBR]} == {PulseKind.NONE}
 
 
 def test_one_look_with_losses_does_not_end_a_trial() -> None:
