@@ -145,6 +145,7 @@ class Surprise(SlotArrays):
         now_ns: Floats,
         queued: Bools,
         stretch: Floats,
+        elsewhere: Bools,
     ) -> Found:
         """Take in looks, and return the alarms that they raise. All arrays have the shape (n,).
 
@@ -160,6 +161,8 @@ class Surprise(SlotArrays):
                 the probing arm would fill the buffer.
             stretch: log of the mean RTT over the floor, if a queue stood in all of the look; else 0. Behind
                 such a queue an arm has all that the link leaves to the flow.
+            elsewhere: true where the RTT is high by a delay on the way back alone. No slower link explains
+                that.
         """
         own = np.where(self._lived[slots, role], self._level[slots, role], whole)
         dead = np.isneginf(earned)
@@ -168,7 +171,7 @@ class Surprise(SlotArrays):
         (told,) = np.isfinite(earned).nonzero()
         at, role, earned, whole, kept = slots[told], role[told], earned[told], whole[told], kept[told]
         dead, floor_us, now_ns, queued = dead[told], floor_us[told], now_ns[told], queued[told]
-        stretch = stretch[told]
+        stretch, elsewhere = stretch[told], elsewhere[told]
         self._full[at] = np.where(stretch > 0, self._full[at] + 1, 0)
         other = self._best_other(at, role, floor_us, now_ns)
         noise2 = self._noise2[at]
@@ -186,7 +189,8 @@ class Surprise(SlotArrays):
         self._gap[at] = best - earned
         starves = self._sums[at, 0] >= ALARM
         # The level of another arm explains the lack, unless this arm has come near to that level.
-        fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
+        came_near = best - level > 0.5 * (other - level)
+        fell = (self._sums[at, 1] >= ALARM) & ~(starves & elsewhere) | (starves & came_near & ~elsewhere)
         fell |= self._owed[at] & (best - level > HALF)
         starves &= ~fell
         # A queue stands, and does not explain the lack, so the link is slower. Or another flow fills it: the
@@ -194,12 +198,12 @@ class Surprise(SlotArrays):
         slower = starves & (role == CAREFUL) & (self._full[at] >= FULL)
         slower &= other - level - stretch > HALF
         starves &= ~slower
-        lost = best - whole <= HALF
+        same_link = (best - whole <= HALF) | elsewhere
         waits = queued | (now_ns < self._probe_ns[at])
         due = fell & (role != PROBING) & ~waits
         self._owed[at] = (self._owed[at] | fell) & waits
         # While no probe is due, the other arms' levels continue to count.
-        other_path = ((due | (fell & (role == PROBING))) & ~lost) | slower
+        other_path = ((due | (fell & (role == PROBING))) & ~same_link) | slower
         freed = np.zeros(at.shape, np.bool_)
         freed[other_path] = self._free(at[other_path], role[other_path], now_ns[other_path])
         self._other_path(at[other_path], role[other_path])

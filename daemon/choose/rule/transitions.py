@@ -275,10 +275,12 @@ class Transitions(SlotArrays):
         whole, floor_us, least_us = looks.whole[slots], looks.floor_us[slots], looks.least_us[slots]
         high_us = settings.rtt_step * floor_us
         # A queue on the way back does not tell that the link has no more.
-        stands = (least_us > high_us) & ~self._way_back.elsewhere(slots, looks, seen)
+        elsewhere = self._way_back.elsewhere(slots, looks, seen)
+        stands = (least_us > high_us) & ~elsewhere
         stretch = np.log(np.where(stands, looks.mean_us[slots] / floor_us, 1.0))
         queued = (role == STEADY) & (least_us > high_us + STEADY_US)
-        return self._surprise.look(slots, role, earned, whole, floor_us, seen[TIME_NS], queued, stretch)
+        now_ns = seen[TIME_NS]
+        return self._surprise.look(slots, role, earned, whole, floor_us, now_ns, queued, stretch, elsewhere)
 
     def _may_try_filling(self, slots: Slots) -> Bools:
         """True where the filling arm may have a trial behind a queue of ACKs, shape (n,)."""

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.rule_flows import BBR, LTP, STEP_S, VEGAS, run, times_s
 
-from ltp_switcher.daemon.choose.rule.roles import CAREFUL
+from ltp_switcher.daemon.choose.rule.roles import CAREFUL, PROBING
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.choose.rule.surprise import Found, Surprise
 from ltp_switcher.daemon.settings.rule_policy import RuleSection
@@ -117,12 +117,22 @@ def test_a_slower_link_is_probed_and_then_left_alone() -> None:
 
 
 def _look(
-    surprise: Surprise, role: int, earned: np.ndarray, whole: np.ndarray, now_ns: float, stretch: float = 0.0
+    surprise: Surprise,
+    role: int,
+    earned: np.ndarray,
+    whole: np.ndarray,
+    now_ns: float,
+    stretch: float = 0.0,
+    *,
+    elsewhere: bool = False,
 ) -> Found:
-    """The findings of one look at player 0, on a path whose RTT floor is 40 ms. `stretch`: see `look`."""
+    """The findings of one look at player 0, on a path whose RTT floor is 40 ms. `stretch`, `elsewhere`: see
+    `look`.
+    """
     slot, floor_us, no = np.array([0]), np.array([4e4]), np.array([False])
+    stretched, back = np.array([stretch]), np.array([elsewhere])
     return surprise.look(
-        slot, np.array([role]), earned, whole, floor_us, np.array([now_ns]), no, np.array([stretch])
+        slot, np.array([role]), earned, whole, floor_us, np.array([now_ns]), no, stretched, back
     )
 
 
@@ -467,3 +477,25 @@ def test_an_arm_lacks_reward_beyond_the_noise_of_its_path(noise: float, gap: flo
     least = max(math.log(2), 3 * error)
     assume(abs(gap - least) > 0.35 * least)
     assert _lacks(noise, gap, looks) == (gap > least)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_delay_on_the_way_back_is_no_slower_link(elsewhere: bool) -> None:
+    """The careful arm does as well as the probing arm, and then has a tenth of it. If its RTT is high by a
+    delay on the way back, the link is as fast as before, and the arm starves beside the other one's level.
+    """
+    surprise, slot = Surprise(), np.array([0])
+    surprise.reset(slot)
+    earned = [(PROBING, 10.0)] * 8 + [(CAREFUL, 10.0)] * 8 + [(CAREFUL, 10.0 - math.log(10.0))] * 4
+    alarms = []
+    for look, (role, log_reward) in enumerate(earned):
+        if look == 8:
+            surprise.other_arm(slot)
+        value, back = np.array([log_reward]), elsewhere and look >= 16
+        found = _look(surprise, role, value, value, (look + 1) * LOOK_S * 1e9, elsewhere=back)
+        alarms.append((bool(found.starves[0]), bool(found.fell[0])))
+        if any(alarms[-1]):
+            break
+    assert alarms[-1] == (elsewhere, not elsewhere)
+    # The level of the probing arm counts as before, or no more.
+    assert np.isfinite(surprise.level(slot, PROBING)[0]) == elsewhere
