@@ -48,7 +48,7 @@ CHANGES: Final[Sequence[Change]] = (
 
 @dataclass(frozen=True)
 class Kept:
-    """Measures of a flow in the time from 12 s to 20 s after the change, as means over the seeds."""
+    """Measures of a flow in the time that is judged after the change, as means over the seeds."""
 
     share: float
     """Throughput of the flow over the link's rate."""
@@ -68,10 +68,11 @@ def run(
     changes: Sequence[Change],
     *,
     seeds: int,
+    judged_s: tuple[float, float] = JUDGED_S,
     on_step: Callable[[], None] = lambda: None,
 ) -> list[Kept]:
     """Run one flow alone on each changing link, all links at once, and return the means over the seeds by
-    link.
+    link. The links change at `CHANGED_S`, and the means are over the time `judged_s`, both in seconds.
     """
     n = len(changes)
     rate_mbps, rtt_ms = (
@@ -87,7 +88,7 @@ def run(
         simulator = Simulator(
             paths, Flows.forever(1, n), Roster(window=1), seed=seed + 1, interval_s=policy.interval_s
         )
-        seen = directed(simulator, policy, duration_s=JUDGED_S[1], before=lambda _: on_step())
-        totals = Totals.of((interval for interval, _ in seen), 1, n, after_s=JUDGED_S[0])
+        seen = directed(simulator, policy, duration_s=judged_s[1], before=lambda _: on_step())
+        totals = Totals.of((interval for interval, _ in seen), 1, n, after_s=judged_s[0])
         kept += np.stack((totals.utilisation[0], totals.rtt_s[0] / own_s)) / seeds
     return [Kept(*one) for one in kept.T.tolist()]

@@ -28,6 +28,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Float32s, Floats, Slots
+from ltp_switcher.policies.ltp.restarts import Restarts
 from ltp_switcher.policies.ltp.signals import LtpSignals, loses_in_numbers
 from ltp_switcher.policies.runtime.measurements import Interval
 from ltp_switcher.slots import SlotArrays, column
@@ -204,6 +205,7 @@ class PulsedSignals(LtpSignals):
     def __init__(self) -> None:
         super().__init__()
         self._pulses = self.part(Pulses())
+        self._restarts = self.part(Restarts())
 
     def observe(self, slots: Slots, interval: Interval) -> Float32s:
         """See `Signals`."""
@@ -213,8 +215,12 @@ class PulsedSignals(LtpSignals):
     def control(self, slots: Slots, interval: Interval, actions: Float32s) -> Floats:
         """See `Signals`."""
         interval = self._known(slots, interval)
+        before_pkts = self._window_pkts[slots]
         window_pkts = super().control(slots, interval, actions)[:, 0]
         may = ~self._starting[slots] & ~interval.leaves_unused(window_pkts) & ~self._largest.shared(slots)
+        starts = self._restarts.step(slots, interval, may, window_pkts / before_pkts)
+        self._starting[slots[starts]] = True
+        may &= ~starts
         low = interval.echo.delivered_pps < LOW_SHARE * self._largest.pps(slots)
         window_pkts = self._pulses.step(slots, interval, may, low, window_pkts)
         self._window_pkts[slots] = window_pkts

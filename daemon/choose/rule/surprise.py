@@ -11,10 +11,14 @@ An arm that has never come near the level of another arm starves. The rule bars 
 the end of a probe the steady arm runs in its place, if the steady arm has not run on the path yet. An arm
 that has fallen from its own level may starve, too, or its link may have become slower. In this case all
 levels are forgotten, and the probing arm measures the path anew. If losses alone explain the fall, the link
-has not become slower, and the levels stay. A bar ends early where the link has become slower, and the running
-arm earns less than twice as much as the barred arm did. The careful arm does not starve behind a queue that
-stands, because it has all that the link has. If the length of the queue does not explain the lack, all other
-levels are forgotten, and nobody is barred.
+has not become slower, and the levels stay. They also stay if the RTT is high by a delay on the way back. In
+that case an arm that is far below another arm's level starves, although it had come near to that level
+before.
+
+A bar ends early where the link has become slower, and the running arm earns less than twice as much as the
+barred arm did. The careful arm does not starve behind a queue that stands, because it has all that the link
+has. If the length of the queue does not explain the lack, all other levels are forgotten, and nobody is
+barred.
 
 The probing arm also runs if no other arm has a level yet, because then there is nothing to compare with. And
 it runs if an arm has lost more than half of its reward by losses, because another arm may lose less. Such a
@@ -189,8 +193,8 @@ class Surprise(SlotArrays):
         self._gap[at] = best - earned
         starves = self._sums[at, 0] >= ALARM
         # The level of another arm explains the lack, unless this arm has come near to that level.
-        came_near = best - level > 0.5 * (other - level)
-        fell = (self._sums[at, 1] >= ALARM) & ~(starves & elsewhere) | (starves & came_near & ~elsewhere)
+        fell = (self._sums[at, 1] >= ALARM) | (starves & (best - level > 0.5 * (other - level)))
+        fell &= ~(starves & elsewhere)
         fell |= self._owed[at] & (best - level > HALF)
         starves &= ~fell
         # A queue stands, and does not explain the lack, so the link is slower. Or another flow fills it: the
