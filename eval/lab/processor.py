@@ -11,20 +11,25 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+PLACES: Final = 16
+"""Number of labs on each processor whose places are told apart."""
 
 
 @contextlib.contextmanager
 def own_processor() -> Iterator[int]:
-    """Give the number of a processor that no other lab uses or, if all are used, of any processor."""
+    """Give the number of a processor that no other lab uses or, if all are used, one that the fewest use."""
     allowed = sorted(os.sched_getaffinity(0))
-    for number in allowed:
+    for place, number in itertools.product(range(PLACES), allowed):
         # The locks are for the whole machine, because labs of several checkouts share its processors.
-        path = Path(tempfile.gettempdir()) / f"ltp-lab-processor-{number}"
+        path = Path(tempfile.gettempdir()) / f"ltp-lab-processor-{number}-{place}"
         try:
             lock = _opened(path)
         except PermissionError:
@@ -39,7 +44,6 @@ def own_processor() -> Iterator[int]:
         finally:
             os.close(lock)
         return
-    # If there are more labs than processors, the threads of one process are spread, too.
     yield allowed[threading.get_native_id() % len(allowed)]
 
 
