@@ -200,7 +200,7 @@ class Pulses(SlotArrays):
 
 
 class PulsedSignals(LtpSignals):
-    """LTP's signals and action in service, with pulses. In training there are no pulses."""
+    """LTP's signals and action in service: with pulses, and with slow start again. Training has neither."""
 
     def __init__(self) -> None:
         super().__init__()

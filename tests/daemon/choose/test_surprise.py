@@ -479,23 +479,35 @@ def test_an_arm_lacks_reward_beyond_the_noise_of_its_path(noise: float, gap: flo
     assert _lacks(noise, gap, looks) == (gap > least)
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_delay_on_the_way_back_is_no_slower_link(elsewhere: bool) -> None:
-    """The careful arm does as well as the probing arm, and then has a tenth of it. If its RTT is high by a
-    delay on the way back, the link is as fast as before, and the arm starves beside the other one's level.
+def _falls(probing: float, careful: tuple[float, float], *, elsewhere: bool) -> tuple[Surprise, Found]:
+    """The findings at the first alarm after a fall of the careful arm, whose log rewards before and after it
+    are `careful`. The probing arm ran before, with the log reward `probing`. `elsewhere`: whether the RTT is
+    high by the way back from the fall on.
     """
     surprise, slot = Surprise(), np.array([0])
     surprise.reset(slot)
-    earned = [(PROBING, 10.0)] * 8 + [(CAREFUL, 10.0)] * 8 + [(CAREFUL, 10.0 - math.log(10.0))] * 4
-    alarms = []
+    before, after = careful
+    earned = [(PROBING, probing)] * 8 + [(CAREFUL, before)] * 8 + [(CAREFUL, after)] * 8
     for look, (role, log_reward) in enumerate(earned):
         if look == 8:
             surprise.other_arm(slot)
         value, back = np.array([log_reward]), elsewhere and look >= 16
         found = _look(surprise, role, value, value, (look + 1) * LOOK_S * 1e9, elsewhere=back)
-        alarms.append((bool(found.starves[0]), bool(found.fell[0])))
-        if any(alarms[-1]):
-            break
-    assert alarms[-1] == (elsewhere, not elsewhere)
-    # The level of the probing arm counts as before, or no more.
-    assert np.isfinite(surprise.level(slot, PROBING)[0]) == elsewhere
+        if found.starves[0] or found.fell[0]:
+            return surprise, found
+    raise AssertionError("no alarm")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_arm_far_below_another_starves_behind_a_longer_way_back(elsewhere: bool) -> None:
+    """The careful arm did as well as the probing arm, and has a tenth of it now."""
+    _, found = _falls(10.0, (10.0, 10.0 - math.log(10.0)), elsewhere=elsewhere)
+    assert (bool(found.starves[0]), bool(found.fell[0])) == (elsewhere, not elsewhere)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_levels_stay_where_the_way_back_is_longer(elsewhere: bool) -> None:
+    """The careful arm falls to three quarters of the probing arm's level, and a probe is due."""
+    surprise, found = _falls(9.2, (10.0, 8.9), elsewhere=elsewhere)
+    assert found.fell[0]
+    assert np.isfinite(surprise.level(np.array([0]), PROBING)[0]) == elsewhere
