@@ -15,12 +15,12 @@ from typing import Final
 from support.pages import parse
 
 # With no program to be found, bash hands each call to this function, its words expanded. Each call becomes
-# the number of its line in the page and its words, with a NUL after each, then a line's end.
+# the number of its line in the page, its words, and a separator of records, with a NUL after each. This is
+# one write, because both sides of a pipe write at the same time. A line's end would make it two.
 _RECORDER: Final = """\
 PATH=/none
 command_not_found_handle() {
-    printf '%s\\0' "${BASH_LINENO[@]: -2:1}" "$@" >&3
-    printf '\\n' >&3
+    printf '%s\\0' "${BASH_LINENO[@]: -2:1}" "$@" $'\\x1e' >&3
 }
 """
 _VENV: Final = re.compile(r"\.venv(?:-train)?/bin/")
@@ -72,10 +72,10 @@ def calls(name: str, text: str, programs: Collection[str]) -> list[Call]:
         (place, record) = Path(folder, "page"), Path(folder, "calls")
         place.write_text(functions + "\n".join(script[1:]) + "\nwait\n")
         ran = subprocess.run(
-            ["bash", "-c", f"{_RECORDER}exec 3>calls\nsource ./page"],
+            ["bash", "-c", f"{_RECORDER}exec 3>>calls\nsource ./page"],
             cwd=folder, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        recorded = record.read_text().split("\0\n")[:-1]
+        recorded = record.read_text().split("\0\x1e\0")[:-1]
     if ran.returncode or ran.stderr:
         raise ValueError(f"{name}: {ran.stderr.strip()}")
     of_blocks = {line.line for line in page.shell}
