@@ -4,32 +4,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.ltp_echoes import NOTHING_YET, interval
 
 from ltp_switcher.policies import ltp
 from ltp_switcher.policies.ltp.changes import Change, run
 from ltp_switcher.policies.ltp.restarts import Restarts
-from ltp_switcher.policies.runtime.measurements import Echo, Interval
+from ltp_switcher.policies.runtime.measurements import Interval
 
 SLOT = np.array([0])
-INTERVAL_S = 0.03
 WAY_S = 0.04
 STEP = 1.025
 """The policy's largest change of the window in an interval."""
 
 
-def interval(rtt_s: float, least_s: float) -> Interval:
-    value = np.ones(1)
-    echo = Echo(value, value, value, value, value)
-    return Interval(
-        index=0, end_s=0.0, length_s=INTERVAL_S, active=np.array([True]), sent_pkts=value, acked_pkts=value,
-        lost_pkts=np.zeros(1), rtt_s=np.array([rtt_s]), rtt_min_s=np.array([least_s]), window_pkts=value,
-        pacing_pps=value, in_flight_pkts=value, turn_pkts=np.zeros(1), echo=echo, previous_echo=echo,
-    )  # fmt: skip
+def seen(rtt_s: float, least_s: float) -> Interval:
+    return replace(interval(NOTHING_YET, NOTHING_YET, rtt_min_s=least_s), rtt_s=np.array([rtt_s]))
 
 
 def starts(
@@ -43,7 +38,7 @@ def starts(
     window, found = 1.0, []
     for index, change in enumerate(changes):
         window *= change
-        if restarts.step(SLOT, interval(rtt_s(window), least_s), np.array([may]), np.array([change]))[0]:
+        if restarts.step(SLOT, seen(rtt_s(window), least_s), np.array([may]), np.array([change]))[0]:
             found.append(index)
     return found
 

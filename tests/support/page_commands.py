@@ -72,7 +72,7 @@ def calls(name: str, text: str, programs: Collection[str]) -> list[Call]:
         (place, record) = Path(folder, "page"), Path(folder, "calls")
         place.write_text(functions + "\n".join(script[1:]) + "\nwait\n")
         ran = subprocess.run(
-            ["bash", "-c", f"{_RECORDER}exec 3>>calls\nsource ./page"],
+            ["bash", "-c", f"{_RECORDER}exec 3>calls\nsource ./page"],
             cwd=folder, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         recorded = record.read_text().split("\0\x1e\0")[:-1]
