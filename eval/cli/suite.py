@@ -18,6 +18,9 @@ from ltp_switcher.eval.run import kept
 from ltp_switcher.eval.run.batch import run_batch
 from ltp_switcher.eval.run.executor import executor_of
 from ltp_switcher.eval.run.results import Job, RunResult, is_made
+from ltp_switcher.eval.suite.breaches import TABLE_HEAD as BREACHES_HEAD
+from ltp_switcher.eval.suite.breaches import breaches
+from ltp_switcher.eval.suite.breaches import table_rows as breaches_rows
 from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
 from ltp_switcher.eval.suite.harm import alone, harms
 from ltp_switcher.eval.suite.harm import table_rows as harm_rows
@@ -99,6 +102,7 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         recoveries=recovered(single),
         oracles=oracles(single),
         losses=losses(single),
+        breaches=breaches(single),
         transitions=transitions(single),
         web=web_paths(every),
         videos=video_paths(every),
@@ -126,6 +130,8 @@ def evaluate(options: argparse.Namespace, console: Console, progress: Console) -
         console.print(table)
     if over := over_rows(results):
         _print(console, OVER_HEAD, over)
+    if results.breaches:
+        _print(console, BREACHES_HEAD, breaches_rows(results.breaches))
     if results.barren:
         console.print(barren_text(results.barren), highlight=False, markup=False, soft_wrap=True)
     if results.players:

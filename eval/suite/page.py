@@ -10,6 +10,10 @@ from statistics import median
 from typing import Final
 
 from ltp_switcher.eval.run.series import BIN_S
+from ltp_switcher.eval.suite.breaches import TABLE_HEAD as BREACHES_HEAD
+from ltp_switcher.eval.suite.breaches import Breaches
+from ltp_switcher.eval.suite.breaches import table_rows as breaches_rows
+from ltp_switcher.eval.suite.breaches import to_dict as breaches_dict
 from ltp_switcher.eval.suite.harm import TABLE_HEAD as HARM_HEAD
 from ltp_switcher.eval.suite.harm import Harm
 from ltp_switcher.eval.suite.harm import table_rows as harm_rows
@@ -76,6 +80,8 @@ class Results:
     """
     losses: Mapping[str, Sequence[Losses]] = field(default_factory=dict)
     """Losses of reward compared with the best arm, by scheme; see the module `losses`."""
+    breaches: Mapping[str, Sequence[Breaches]] = field(default_factory=dict)
+    """Times for which a scheme stayed where it starved, by scheme; see the module `breaches`."""
     transitions: Sequence[Transition] = ()
     """Costs of a switch, from the schemes that switch once; empty without such schemes."""
 
@@ -119,6 +125,7 @@ class Results:
                 }
                 for scheme, of in self.losses.items()
             },
+            "breaches": breaches_dict(self.breaches),
             "oracle": {group: asdict(mean) for group, mean in oracle_means(self).items()},
             "gap_closed": {s: list(gap_closed(self.paths, s)) for s in self.schemes if not is_arm(s)},
             "over": [asdict(one) for s in self.schemes if not is_arm(s) for one in over_arms(self.paths, s)],
@@ -151,6 +158,11 @@ def oracle_means(results: Results) -> dict[str, Mean]:
     return {group: mean for group, mean in grouped(shares).items() if group in KINDS}
 
 
+BREACHES_CAPTION: Final = (
+    "Breaches: time for which a flow earned less than half of another arm alone on the same path, beyond the "
+    f"longer of {SETTLE_S:g} s and {SETTLE_RTTS:g} round trips, and beyond a probe. First of arms that the flow "
+    "had run before, then of any arm"
+)
 OVER_CAPTION: Final = (
     "Beside single arms, path by path: the geometric mean of the ratio of rewards. Its interval comes from "
     "drawing the paths anew, and then from drawing whole families"
@@ -227,6 +239,8 @@ def html(results: Results, pictures: Mapping[str, str]) -> str:
             f"({escape(single)}) to the best arms in hindsight. Its worst paths: {escape(below)}.</p>"
         )
     parts.append(_losses_table(results.losses))
+    if results.breaches:
+        parts.append(_text_table(BREACHES_CAPTION, BREACHES_HEAD, breaches_rows(results.breaches)))
     parts.append(_paths_table(results))
     if results.players:
         parts.append(_players_table(results.players))
