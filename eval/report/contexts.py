@@ -88,7 +88,8 @@ def measure_contexts(scenarios: Sequence[Scenario], progress: Console, *, seed: 
         with tempfile.TemporaryDirectory(prefix="ltp-contexts-") as folder:
             recording = Path(folder) / "recording.npy"
             recording.write_bytes(collect_path(shorter, POOL, seed, kernel))
-            return replay_file(recording, LearningSection())["inputs"].astype(np.float64)
+            (flow,) = replay_file(recording, LearningSection())
+            return flow["inputs"].astype(np.float64)
 
     with Progress(console=progress) as bar, ThreadPoolExecutor(default_parallel()) as pool:
         task = bar.add_task("recordings", total=len(scenarios))

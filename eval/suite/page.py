@@ -160,8 +160,8 @@ def oracle_means(results: Results) -> dict[str, Mean]:
 
 BREACHES_CAPTION: Final = (
     "Breaches: time for which a flow earned less than half of another arm alone on the same path, beyond the "
-    f"longer of {SETTLE_S:g} s and {SETTLE_RTTS:g} round trips, and beyond a probe. First of arms that the flow "
-    "had run before, then of any arm"
+    f"longer of {SETTLE_S:g} s and {SETTLE_RTTS:g} round trips, and beyond a probe. First of arms that the "
+    "flow had run before, then of any arm"
 )
 OVER_CAPTION: Final = (
     "Beside single arms, path by path: the geometric mean of the ratio of rewards. Its interval comes from "

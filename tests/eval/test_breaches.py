@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ltp_switcher.arrays import Floats
 from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
 from ltp_switcher.eval.run.series import FlowSeries
 from ltp_switcher.eval.suite.breaches import breaches, of_flow, table_rows
@@ -28,17 +29,20 @@ def path(rtt_ms: float = 50.0) -> Scenario:
     )
 
 
-def series(scheme: str, goodput_mbps: np.ndarray, arm: tuple[str, ...] = ("bbr",) * BINS) -> FlowSeries:
-    one = np.ones(BINS)
+def series(scheme: str, goodput_mbps: Floats, arm: tuple[str, ...] = ("bbr",) * BINS) -> FlowSeries:
+    one, none = np.ones(BINS), np.zeros(BINS)
+    t_s: Floats = np.arange(BINS) * 0.1
     return FlowSeries(
-        0, scheme, np.arange(BINS) * 0.1, goodput_mbps, 50 * one, *[one] * 4, 0 * one, *[one] * 4, arm
-    )
+        flow=0, scheme=scheme, t_s=t_s, goodput_mbps=goodput_mbps, rtt_ms=50 * one,
+        rtt_min_ms=one, rtt_max_ms=one, cwnd_pkts=one, delivery_rate_mbps=one, lost_pkts=none,
+        delivered_pkts=one, retrans_pkts=none, capacity_mbps=one, queue_pkts=none, arm=arm,
+    )  # fmt: skip
 
 
 TWIN = series("bbr", np.full(BINS, 10.0))
 
 
-def starving(from_s: float, to_s: float, goodput_mbps: float = 5.0) -> np.ndarray:
+def starving(from_s: float, to_s: float, goodput_mbps: float = 5.0) -> Floats:
     """A quarter of the reward for some time: the reward goes by the square of the goodput."""
     t_s = np.arange(BINS) * 0.1
     return np.where((t_s >= from_s - 0.01) & (t_s < to_s - 0.01), goodput_mbps, 10.0)

@@ -108,21 +108,22 @@ def _answers(records: NDArray[np.void], chosen: ArmIds, peak: Floats, config: Le
     return out
 
 
-def replay_file(path: Path, config: LearningSection) -> dict[str, np.ndarray]:
-    """Apply `replay` to the flow of a recording.
+def replay_file(path: Path, config: LearningSection) -> list[dict[str, np.ndarray]]:
+    """Apply `replay` to each flow of a recording, in the order of the flows' first steps.
 
     Raises:
-        ArtifactError: the file is not a recording, or has several flows.
+        ArtifactError: the file is not a recording, or has no step.
     """
     rows = read_recording(path)
-    records = rows["record"]
-    if len(np.unique(records["cookie"])) != 1:
-        raise ArtifactError(f"{path} must hold one flow, not {len(np.unique(records['cookie']))}")
-    return replay(records, rows["chosen"], config)
+    cookies, first = np.unique(rows["record"]["cookie"], return_index=True)
+    if not cookies.size:
+        raise ArtifactError(f"{path} has no step of a flow; make the run again")
+    flows = (rows[rows["record"]["cookie"] == cookie] for cookie in cookies[np.argsort(first)])
+    return [replay(of["record"], of["chosen"], config) for of in flows]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Turn every recording of a folder into NAME.npz beside it; return the exit status."""
+    """Turn every flow of a folder's recordings into NAME-NUMBER.npz beside them; return the exit status."""
     parser = argparse.ArgumentParser(
         "python -m ltp_switcher.daemon.choose.bandit.replay", description=__doc__
     )
@@ -139,15 +140,16 @@ def main(arguments: list[str] | None = None) -> int:
         if not recordings:
             raise ArtifactError(f"{options.folder} holds no recording")
         for path in recordings:
-            arrays = replay_file(path, LearningSection())
             split = json.loads(path.with_suffix(".json").read_text())["split"]
-            save_sequence(path.with_suffix(".npz"), Sequence(split=split, **arrays))
-            answered = np.isfinite(arrays["reward"])
-            print(
-                f"{path.stem}: {len(answered)} steps, {int(answered.sum())} with an answer, "
-                f"mean reward {float(arrays['reward'][answered].mean()):.3f}",
-                flush=True,
-            )
+            for number, arrays in enumerate(replay_file(path, LearningSection()), start=1):
+                name = f"{path.stem}-{number}"
+                save_sequence(path.with_name(f"{name}.npz"), Sequence(split=split, **arrays))
+                answered = np.isfinite(arrays["reward"])
+                print(
+                    f"{name}: {len(answered)} steps, {int(answered.sum())} with an answer, "
+                    f"mean reward {float(np.nanmean(arrays['reward'])) if answered.any() else np.nan:.3f}",
+                    flush=True,
+                )
     except (OSError, LtpSwitcherError) as error:
         print(f"replay: {reason(error)}", file=sys.stderr)
         return 1
