@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Breaches: the time for which a scheme stays where it starves.
 
-A flow starves where it earns less than half of what another arm earns on the same path at the same time. The
-other arm's reward comes from its twin, a run of that arm alone on this path. A scheme needs some time to find
-out, and some more for a probe. Only the time beyond both is a breach.
+A flow starves where another arm earns more than twice as much on the same path at the same time. The other
+arm's reward comes from its twin, a run of that arm alone on this path. A scheme needs some time to find out,
+and some more for a probe. Only the time beyond both is a breach.
 """
 
 from __future__ import annotations

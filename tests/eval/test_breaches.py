@@ -31,7 +31,7 @@ def path(rtt_ms: float = 50.0) -> Scenario:
 
 def series(scheme: str, goodput_mbps: Floats, arm: tuple[str, ...] = ("bbr",) * BINS) -> FlowSeries:
     one, none = np.ones(BINS), np.zeros(BINS)
-    t_s: Floats = np.arange(BINS) * 0.1
+    t_s = np.linspace(0.0, (BINS - 1) * 0.1, BINS)
     return FlowSeries(
         flow=0, scheme=scheme, t_s=t_s, goodput_mbps=goodput_mbps, rtt_ms=50 * one,
         rtt_min_ms=one, rtt_max_ms=one, cwnd_pkts=one, delivery_rate_mbps=one, lost_pkts=none,
