@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train the encoder: `python -m ltp_switcher.encoder.train --data DIR` (needs the extra `train`).
 
-The GRU reads each path from its beginning. Its state is carried from chunk to chunk (truncated
+The GRU reads each flow from its beginning. Its state is carried from chunk to chunk (truncated
 back-propagation). The training paths fit the weights, and the validation paths say when to stop. The test
 paths, which training never sees, judge the result once. With one thread and fixed seeds, the same data give
 the same file.
@@ -44,13 +44,14 @@ ARMS: Final = 21
 class Settings:
     """Hyperparameters, which the Mutant paper leaves open.
 
-    Training ends after `patience` epochs without improvement. A chunk has `chunk` steps. `noise` is the
-    standard deviation of the noise that training adds to the features. The first `features` inputs are the
-    features; the one-hot code of the running arm follows them.
+    Training ends after `patience` epochs without improvement. A batch has `batch` flows, and a chunk has
+    `chunk` steps. `noise` is the standard deviation of the noise that training adds to the features. The
+    first `features` inputs are the features; the one-hot code of the running arm follows them.
     """
 
     epochs: int = 150
     patience: int = 25
+    batch: int = 32
     chunk: int = 200
     learning_rate: float = 2e-3
     weight_decay: float = 1e-3
@@ -61,9 +62,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Batch:
-    """The paths of a split. Shorter ones are padded at their ends to the length of the longest.
+    """The flows of a split. Shorter ones are padded at their ends to the length of the longest.
 
-    `inputs` has the shape (paths, steps, inputs), all other tensors the shape (paths, steps).
+    `inputs` has the shape (flows, steps, inputs), all other tensors the shape (flows, steps).
     """
 
     inputs: torch.Tensor
@@ -91,6 +92,12 @@ class Batch:
         """Cut the batch along time into pieces of `size` steps. The last piece may be shorter."""
         tensors = (self.inputs, self.arm, self.reward, self.weight)
         return [Batch(*part) for part in zip(*(t.split(size, dim=1) for t in tensors), strict=True)]
+
+    def drawn(self, size: int) -> list[Batch]:
+        """Return the batch in pieces of `size` flows, which are drawn by lot. The last piece may be smaller."""
+        tensors = (self.inputs, self.arm, self.reward, self.weight)
+        lots = torch.randperm(len(self.inputs)).split(size)
+        return [Batch(*(t[lot] for t in tensors)) for lot in lots]
 
     def error(self, predicted: torch.Tensor) -> torch.Tensor:
         """Return the weighted sum of squared errors of the predictions for the arms that ran.
@@ -128,23 +135,24 @@ def fit(
     curve: list[tuple[float, float]] = []
     for epoch in range(settings.epochs):
         model.train()
-        state: torch.Tensor | None = None
         total = 0.0
-        for chunk in train.chunks(settings.chunk):
-            inputs = chunk.inputs + settings.noise * torch.randn_like(chunk.inputs)
-            # Half of the paths are trained without the one-hot code of the arm, so that the reward is
-            # explained by the state and not by the code.
-            named = (torch.rand(len(inputs), 1, 1) < 0.5).float()
-            names = named * chunk.inputs[..., settings.features :]
-            inputs = torch.cat([inputs[..., : settings.features], names], 2)
-            z, state = model(inputs, state)
-            state = state.detach()
-            error = chunk.error(model.rewards(z))
-            optimiser.zero_grad()
-            (error / (chunk.weight.sum() + 1e-6)).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
-            total += float(error.detach())
+        for batch in train.drawn(settings.batch):
+            state: torch.Tensor | None = None
+            for chunk in batch.chunks(settings.chunk):
+                inputs = chunk.inputs + settings.noise * torch.randn_like(chunk.inputs)
+                # Half of the flows are trained without the one-hot code of the arm, so that the reward is
+                # explained by the state and not by the code.
+                named = (torch.rand(len(inputs), 1, 1) < 0.5).float()
+                names = named * chunk.inputs[..., settings.features :]
+                inputs = torch.cat([inputs[..., : settings.features], names], 2)
+                z, state = model(inputs, state)
+                state = state.detach()
+                error = chunk.error(model.rewards(z))
+                optimiser.zero_grad()
+                (error / (chunk.weight.sum() + 1e-6)).backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimiser.step()
+                total += float(error.detach())
         curve.append((total / float(train.weight.sum()), loss(model, validation)))
         since += 1
         if curve[-1][1] < best_loss:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.bandit_world import World
 
-from ltp_switcher.daemon.choose.bandit.replay import main, replay
+from ltp_switcher.daemon.choose.bandit.replay import main, replay, replay_file
 from ltp_switcher.daemon.datapath.recording import Recorder
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder.baselines import fit_linear, fit_means, score
@@ -69,6 +69,24 @@ def test_a_folder_of_recordings_becomes_a_data_set(
     perfect = score(data["test"], lambda s: np.nan_to_num(s.reward))
     assert perfect.error == 0
     assert perfect.r2 == perfect.within_r2 == 1
+
+
+def test_each_flow_of_a_recording_is_a_sequence_of_its_own(tmp_path: Path) -> None:
+    flows = [record(seed, 400) for seed in (0, 1)]
+    recorder = Recorder(tmp_path / "x.npy")
+    for at in range(400):
+        # The second flow begins later, and its cookie is the lower one.
+        at_once = [0, 1] if at >= 50 else [0]
+        rows = np.array([flows[n][0][at - 50 * n] for n in at_once], flows[0][0].dtype)
+        rows["cookie"] = [9 - n for n in at_once]
+        arms = np.array([flows[n][1][at - 50 * n] for n in at_once], np.uint8)
+        recorder.append(np.array(at_once), rows, arms)
+    recorder.close()
+    found = replay_file(tmp_path / "x.npy", LearningSection())
+    assert [len(one["arm"]) for one in found] == [400, 350]
+    for one, (records, chosen), steps in zip(found, flows, (400, 350), strict=True):
+        alone = replay(records[:steps], chosen[:steps], LearningSection())
+        assert all(np.array_equal(one[name], alone[name], equal_nan=True) for name in alone)
 
 
 def test_weights_give_changes_half_and_a_path_its_choices() -> None:
