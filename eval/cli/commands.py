@@ -10,6 +10,7 @@ from typing import Final
 
 from rich.console import Console
 
+from ltp_switcher.encoder.gru import GRUEncoder
 from ltp_switcher.errors import ConfigError
 from ltp_switcher.eval.cli.output import json_text, need_pictures, show
 from ltp_switcher.eval.lab.recorded_traces import fetch_traces
@@ -223,7 +224,8 @@ def contexts(options: argparse.Namespace, console: Console, progress: Console) -
     need_pictures(placed=True)
     from ltp_switcher.eval.report.contexts import contexts_table, draw_contexts, measure_contexts
 
-    found = measure_contexts(scenarios, progress, seed=options.seed, kernel=options.kernel)
+    encoder = GRUEncoder.from_file(options.weights)
+    found = measure_contexts(scenarios, encoder, progress, seed=options.seed, kernel=options.kernel)
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     (out / "contexts.json").write_text(json_text(found.to_dict()))

@@ -18,6 +18,7 @@ from rich.console import Console
 import ltp_switcher
 from ltp_switcher.commands import whole
 from ltp_switcher.completion import SHELLS, script
+from ltp_switcher.encoder.artifact import WEIGHTS
 from ltp_switcher.errors import LtpSwitcherError, reason
 from ltp_switcher.eval.cli import (
     ablate,
@@ -105,6 +106,7 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _scenarios_argument(apart, commands.CONTEXT_SCENARIOS)
     apart.add_argument("--seed", type=_seed, default=1, metavar="N", help="default: 1")
+    _weights_option(apart)
     _out_option(apart, "out/contexts")
     completion = add.add_parser(
         "completion",
@@ -297,8 +299,19 @@ def _add_suite(add: Commands) -> None:
         "--contexts", action="store_true",
         help="record each path's look, and also score the models on the encoder's context of it",
     )  # fmt: skip
+    _weights_option(guess)
     _daemon_option(guess)
     _jobs_option(guess)
+
+
+def _weights_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        default=WEIGHTS,
+        metavar="FILE",
+        help="of the encoder; default: the shipped ones",
+    )
 
 
 def _add_traffic(add: Commands) -> None:

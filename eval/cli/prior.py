@@ -93,7 +93,7 @@ def _contexts(jobs: Mapping[str, Job], options: argparse.Namespace, progress: Co
     """Record the look on each path. Return the contexts, shape (paths, outputs)."""
     from ltp_switcher.eval.prior.contexts import context, looked
 
-    encoder = GRUEncoder.from_file()
+    encoder = GRUEncoder.from_file(options.weights)
     looks = {f"{path} look": looked(job, options.look + REST_S) for path, job in jobs.items()}
     _, found = recordings(looks, lambda rows: context(rows, options.look, encoder), options, progress)
     return np.array(list(found.values()))

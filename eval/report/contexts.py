@@ -74,14 +74,15 @@ class Contexts:
         }
 
 
-def measure_contexts(scenarios: Sequence[Scenario], progress: Console, *, seed: int, kernel: str) -> Contexts:
+def measure_contexts(
+    scenarios: Sequence[Scenario], encoder: GRUEncoder, progress: Console, *, seed: int, kernel: str
+) -> Contexts:
     """Record a flow on each path, compute the encoder's outputs (contexts), and place them by t-SNE.
 
     Raises:
         LabError: the lab failed.
-        ArtifactError: the encoder's weights or a recording cannot be read.
+        ArtifactError: a recording cannot be read.
     """
-    encoder = GRUEncoder.from_file()
 
     def inputs_of(scenario: Scenario) -> Floats:
         shorter = shortened(scenario.with_scheme("random"), min(SECONDS, scenario.duration_s))
