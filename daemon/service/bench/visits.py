@@ -3,8 +3,8 @@
 
 Once a second the learner takes the outcomes of the flows that ended. A step later it plans for a tenth of the
 prefixes, on which arms their next flows begin. Here flows end at a fixed rate, each to a random prefix. Each
-flow is a visit of its own, and draws its arm from the plan that the learner has made. The measured time is
-processor time.
+flow is a visit of its own, and draws its arm from the plan that the learner has made. With `--numbers` each
+flow also tells the numbers that describe its path. The measured time is processor time.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ltp_switcher.arrays import Bools, Floats
+from ltp_switcher.daemon.choose.chooser import Number
 from ltp_switcher.daemon.datapath.protocol import START_DTYPE, ArmId, StartCause
 from ltp_switcher.daemon.gain.outcomes import ROW_DTYPE, OutcomeRows
 from ltp_switcher.daemon.settings.prefixes import PREFIX_BITS_V4
@@ -93,14 +94,19 @@ class _Flows:
         return rows
 
 
-def measure(prefixes: int, a_second: int, seconds: int, hosts: int = 1) -> tuple[Floats, LiveLearner]:
-    """Measure the processor time of the step that learns and of the step that plans. Returns both times in
-    ms, shape (seconds, 2), and the learner.
+def measure(
+    prefixes: int, a_second: int, seconds: int, hosts: int = 1, *, numbers: bool = False
+) -> tuple[Floats, LiveLearner]:
+    """Measure the processor time of the step that learns and of the step that plans. With `numbers`, flows
+    also tell the numbers that describe their paths. Returns both times in ms, shape (seconds, 2), and the
+    learner.
     """
     table = _Table()
     arms = [int(arm) for arm in (ArmId.BBR, ArmId.LTP, ArmId.VEGAS, ArmId.CUBIC)]
     live = LiveLearner(arms, int(ArmId.CUBIC), StartingArms(table, 600), 600)
     flows, no_flows = _Flows(table, prefixes, a_second, hosts), FlowTable()
+    rng = np.random.default_rng(SEED)
+    paths = rng.lognormal(size=(1 << 16, len(Number)))
     took_ms = np.empty((seconds, 2))
     for second in range(seconds):
         if second == seconds // 2:
@@ -110,6 +116,10 @@ def measure(prefixes: int, a_second: int, seconds: int, hosts: int = 1) -> tuple
         rows = flows.second(now_s)
         began_s = time.thread_time()
         live.take(rows, no_flows, _all_free, now_s)
+        if numbers:
+            of = live.prefixes.numbers()
+            of = rng.choice(of, min(a_second, of.size))
+            live.learner.tell_paths(of, paths[of])
         taken_s = time.thread_time()
         live.plan(_all_free, now_s)
         took_ms[second] = (taken_s - began_s) * 1e3, (time.thread_time() - taken_s) * 1e3
@@ -127,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prefixes", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--births", type=int, default=1000, help="flows a second")
     parser.add_argument("--hosts", type=int, default=1, help="hosts of each prefix")
+    parser.add_argument("--numbers", action="store_true", help="flows also tell about their paths")
     parser.add_argument("--seconds", type=int, default=200, help="the second half is measured")
     options = parser.parse_args(arguments)
     if not (min(options.prefixes) >= 1 and max(options.prefixes) <= 1 << 16):
@@ -137,7 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--births must be 1 or more, and --seconds 2 or more")
     print("prefixes  hosts  learn p50, p99 ms  plan p50, p99 ms  visits  trials  spent  memory MB")
     for prefixes in options.prefixes:
-        took_ms, live = measure(prefixes, options.births, options.seconds, options.hosts)
+        took_ms, live = measure(
+            prefixes, options.births, options.seconds, options.hosts, numbers=options.numbers
+        )
         (learn50, plan50), (learn99, plan99) = np.percentile(
             took_ms[options.seconds // 2 :], (50, 99), axis=0
         )
