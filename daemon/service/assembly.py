@@ -125,7 +125,7 @@ def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], cho
         pool,
         config.pool.k,
         chooser.set_pool,
-        names={arm.id: arm.name for arm in arms},
+        names={arm.id: arm.name for arm in arms if arm.available},
         learns=config.daemon.policy == "mutant",
         free=chooser.free if chooser.keeps_arms else None,
         zeta=config.learning.zeta,

@@ -74,7 +74,7 @@ class Teams:
     ) -> None:
         self._set_pool = set_pool
         self.names = names
-        """Names of the arms that there were at the daemon's start, by id."""
+        """Names of the arms that were available at the daemon's start, by id. The chooser knows no others."""
         self._prefix: dict[int, str] = {}
         self._slots = 0
         self._learns = learns

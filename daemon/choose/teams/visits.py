@@ -162,7 +162,7 @@ class VisitPulls:
                 self.stop(prefix, f"no visit has counted for {PATIENCE_S / 3600:.0f} hours")
 
     def due(self, prefix: str) -> int:
-        """The id of the arm that the next pull of a prefix's selection runs; 0 if there is no further pull."""
+        """The id of the arm that the next pull for a prefix runs; 0 if there is no further pull."""
         search = self.searches[prefix]
         arm = search.bandit.next_arm()
         return 0 if arm is None else search.arms[arm]
