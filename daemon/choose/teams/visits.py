@@ -54,7 +54,7 @@ class VisitSearch:
     cost: float = 0.0
     """Reward that the visits have cost so far beside the incumbent's, in rewards of one flow."""
     ahead: dict[int, deque[float]] = field(default_factory=dict)
-    """By index of an arm, the values of its visits that have ended before their pulls were due."""
+    """Values of visits that have ended before their pulls were due, by index of the arm."""
 
     @property
     def arms(self) -> tuple[int, ...]:
