@@ -168,7 +168,7 @@ def _of(found: Iterable[Call], *programs: str) -> list[Call]:
 def _is_parsed(call: Call) -> bool:
     """Whether nothing but its parser judges a call."""
     # A selection by visits needs a daemon that has learned about the prefix.
-    special = "mahimahi" in call.words or ("--by", "visits") == call.words[-2:]
+    special = "mahimahi" in call.words or call.words[-2:] == ("--by", "visits")
     return special or call.words[1] in PARSED.get(call.words[0], (call.words[1],))
 
 

@@ -122,14 +122,10 @@ class VisitPulls:
 
         Args:
             prefix: the destination prefix. It must have no selection.
-            terms: the arms, and the size k of the team.
+            terms: the arms, and the size k of the team. They must fit `budget`; see `check`.
             budget: number of all pulls, T of Mutant, Algorithm 2.
             now_s: Unix time.
-
-        Raises:
-            InvalidValueError: as for `check`.
         """
-        self.check(terms, budget)
         rng = np.random.default_rng([self._seed, zlib.crc32(prefix.encode())])
         bandit = SuccessiveAcceptsRejects(len(terms.candidates), terms.k, budget, rng)
         self.searches[prefix] = VisitSearch(terms, bandit, now_s)

@@ -68,6 +68,8 @@ def test_the_pulls_are_never_more_than_the_budget_and_the_best_arm_is_in_the_tea
             ended += 1
             pulls = teams.searches[PREFIX].progress.pulls if PREFIX in teams.searches else budget
             assert pulls <= min(budget, ended)
+            # A visit that has ended already counts before a further one is asked for.
+            assert not search.ahead.get(search.bandit.next_arm() or 0) or PREFIX in teams.found
         late = drew[1:] + ([] if rest else late)
         assert ended < 20 * budget
     outcome = teams.found[PREFIX]
@@ -100,6 +102,7 @@ def test_no_tournament_begins_beside_a_selection_by_visits() -> None:
     assert {prefix: one.progress.method for prefix, one in teams.searches.items()} == {
         PREFIX: "visits", "198.51.100.0/24": "tournament",
     }  # fmt: skip
+    assert list(teams._tournaments.searches) == ["198.51.100.0/24"]
 
 
 def test_a_visit_that_ends_late_adds_its_cost_and_changes_nothing_else() -> None:
@@ -114,6 +117,15 @@ def test_a_visit_that_ends_late_adds_its_cost_and_changes_nothing_else() -> None
     # Nobody asked for this one.
     teams.visits.take("198.51.100.0/24", 3, 9.0, 0.75, BEGIN_S)
     assert list(teams.found) == [PREFIX]
+
+
+def test_a_visit_on_an_arm_of_an_earlier_selection_costs_and_is_no_pull() -> None:
+    teams, _ = made()
+    teams.restart_by_visits(PREFIX, Terms((1, 2, 3), 1), BEGIN_S)
+    teams.visits.take(PREFIX, 9, 0.0, 0.5, BEGIN_S)
+    progress = teams.searches[PREFIX].progress
+    assert (progress.pulls, progress.cost) == (0, 0.5)
+    assert progress.means == dict.fromkeys((1, 2, 3))
 
 
 def test_an_end_without_a_team_has_a_reason_and_a_cost() -> None:

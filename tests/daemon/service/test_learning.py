@@ -428,7 +428,9 @@ def test_a_team_is_found_by_visits_and_later_flows_choose_among_it(
     Methods(daemon).handle("k.set", {"k": 1}, CALLER)
     Methods(daemon).handle("config.set", {"values": {"mpts": {"budget": 6}}}, CALLER)
     look(daemon, kernel, now, 25, outcome(visit=1))
-    (search,) = by_visits(daemon)["searches"]  # type: ignore[misc]
+    assert main(["mpts", "start", PREFIX, "--by", "visits"]) == 0
+    assert "0 of 6 visits; cost: 0.0 flows" in " ".join(capsys.readouterr().out.split())
+    (search,) = ask(daemon, "mpts.status")["searches"]  # type: ignore[misc]
     assert (search["method"], search["k"], search["budget"]) == ("visits", 1, 6)
     look(daemon, kernel, now, 2)
     for number in range(2, 8):

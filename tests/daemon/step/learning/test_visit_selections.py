@@ -141,6 +141,31 @@ def test_the_selection_has_its_own_ledger_and_draws_on_no_purse() -> None:
     assert state.flows < len(world.module.drawn), "visits on arms that it does not know earn nothing"
 
 
+def test_a_selection_leaves_the_money_of_the_learner_s_own_trials_to_other_prefixes() -> None:
+    world = World(A, noise=0.0)
+    world.run(5)
+    purse = world.live.learner.purse
+    purse.earn(np.zeros(1, np.int64), np.array([1000.0]))
+    world.look(10)
+    assert purse._aside.sum() > 0
+    world.start()
+    world.look(60)
+    assert world.module.table[A]["choice"]["weight"][1] == 32_767
+    assert purse._aside.sum() == 0
+
+
+def test_arms_that_the_learner_does_not_know_leave_the_lines_alone() -> None:
+    """Otherwise the values of all visits would follow the arms that are pulled."""
+    world = World(A)
+    world.run(5)
+    world.start()
+    world.run(60)
+    drawn = [visit.lot for visit in world.module.drawn]
+    others = sum(lot in {WESTWOOD, YEAH} for lot in drawn)
+    assert others > 3
+    assert world.live.prefixes.lines.flows[0].sum() == len(drawn) - others
+
+
 def test_a_pull_on_the_incumbent_costs_nothing() -> None:
     world = World(A)
     world.run(5)
