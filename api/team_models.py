@@ -11,9 +11,13 @@ from pydantic import Field
 
 from ltp_switcher.api.models import Answer, Request
 
-SelectionMethod = Literal["tournament", "budget"]
+SelectionMethod = Literal["tournament", "budget", "visits"]
 _METHOD: Final = (
-    "tournament: by pairs beside the incumbent. budget: by Algorithm 2 of Mutant, which `POST` starts"
+    "tournament: by pairs beside the incumbent. budget: by Algorithm 2 of Mutant, which `POST` starts. "
+    "visits: by Algorithm 2 with whole visits as pulls"
+)
+_COST: Final = (
+    "Method visits: the reward that the visits have cost beside the incumbent's, in rewards of one flow"
 )
 
 
@@ -28,19 +32,26 @@ class Search(Answer):
         description="Number of all pulls, or largest number of pairs; 0 before a tournament's first pair"
     )
     mean_reward: dict[str, float | None] = Field(
-        description="Mean un-normalised reward (Mutant, Eq. 1) by arm; null before its first pull. A "
-        "tournament has none"
+        description="Mean un-normalised reward (Mutant, Eq. 1) by arm; null before its first pull. Only the "
+        "method budget has it"
     )
     log_ratio: dict[str, float | None] = Field(
         default={},
         description="Tournament: mean logarithm of the reward over the incumbent's, by arm; null before its "
-        "first pair",
+        "first pair. Method visits: over the reward that flows of that size have had to the prefix",
     )
     half_width: dict[str, float | None] = Field(
         default={},
         description="Tournament: half of the width of the log ratio's interval by arm; null where there are "
         "too few pairs",
     )
+    cost_flows: float | None = Field(default=None, description=_COST)
+
+
+class GivenUpSearch(Search):
+    """A team selection by visits that ended without a team."""
+
+    reason: str = Field(description="Reason for the end", examples=["no visit has counted for 6 hours"])
 
 
 class Team(Answer):
@@ -51,16 +62,18 @@ class Team(Answer):
     method: SelectionMethod = Field(default="budget", description=_METHOD)
     mean_reward: dict[str, float] = Field(
         default={},
-        description="Mean un-normalised reward by arm; empty for a tournament",
+        description="Mean un-normalised reward by arm; only the method budget has it",
     )
     log_ratio: dict[str, float] = Field(
         default={},
-        description="Tournament: mean logarithm of the reward over the incumbent's, by arm; 0 for its own",
+        description="Tournament: mean logarithm of the reward over the incumbent's, by arm; 0 for its own. "
+        "Method visits: over the reward that flows of that size have had to the prefix",
     )
     half_width: dict[str, float] = Field(
         default={},
         description="Tournament: half of the width of the log ratio's interval, by arm that was judged",
     )
+    cost_flows: float | None = Field(default=None, description=_COST)
     gaps: dict[str, float] = Field(
         default={},
         description=(
@@ -72,11 +85,14 @@ class Team(Answer):
 
 
 class TeamSearches(Answer):
-    """Team selections that are under way, and the teams of those that are done."""
+    """Team selections that are under way, the teams of those that are done, and the selections by visits that
+    ended without a team.
+    """
 
     running: bool
     searches: list[Search]
     teams: list[Team]
+    given_up: list[GivenUpSearch] = Field(default=[])
 
 
 class TeamSearchRequest(Request):
@@ -87,7 +103,14 @@ class TeamSearchRequest(Request):
         max_length=128,
         description=(
             "Limit the request to this destination prefix, which must have open flows. By default"
-            " all prefixes are picked again"
+            " all prefixes are picked again. A selection by visits needs a prefix"
         ),
         examples=["192.0.2.0/24"],
+    )
+    by: Literal["round-trips", "visits"] = Field(
+        default="round-trips",
+        description=(
+            "Kind of a pull, which is one trial of an arm. round-trips: some round trips of an open flow. "
+            'visits: the flows of a whole visit, which needs `visits.learn = "on"`'
+        ),
     )

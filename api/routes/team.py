@@ -111,10 +111,13 @@ def get_mpts(daemon: DaemonDep) -> TeamSearches:
 
 @router.post("/mpts", status_code=202, summary="Pick teams", responses=problem_responses(400, 422, 503))
 def start_mpts(daemon: DaemonDep, request: TeamSearchRequest) -> TeamSearches:
-    """Forget the teams that were found, and pick teams again by trying arms on the open flows."""
-    if request.prefix is None:
-        return daemon.ask(TeamSearches, "mpts.start")
-    return daemon.ask(TeamSearches, "mpts.start", prefix=request.prefix)
+    """Forget the teams that were found, and pick teams again. Arms are tried on the open flows, or on whole
+    visits of later flows (`"by": "visits"`).
+    """
+    given: dict[str, Json] = {} if request.prefix is None else {"prefix": request.prefix}
+    if request.by != "round-trips":
+        given["by"] = request.by
+    return daemon.ask(TeamSearches, "mpts.start", **given)
 
 
 @router.delete("/mpts", summary="Cancel team selections", responses=problem_responses(422, 503))

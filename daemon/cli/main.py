@@ -234,6 +234,10 @@ def parser() -> argparse.ArgumentParser:
         help="start: forget the teams and select them anew; cancel: end the selections under way",
     )  # fmt: skip
     mpts.add_argument("prefix", nargs="?", help="only for this destination prefix")
+    mpts.add_argument(
+        "--by", choices=["round-trips", "visits"],
+        help="start: try each arm for some round trips of an open flow (the default), or for whole visits",
+    )  # fmt: skip
     add(
         "reload",
         "read the settings anew and apply them; fails, and changes nothing, if they are wrong",

@@ -28,7 +28,7 @@ from ltp_switcher.daemon.cli.printing import (
     words,
 )
 from ltp_switcher.daemon.control.client import ControlClient, ControlUnavailableError, Json
-from ltp_switcher.errors import ConfigError
+from ltp_switcher.errors import ConfigError, InvalidValueError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -229,26 +229,42 @@ def mode(options: argparse.Namespace) -> int:
 
 def mpts(options: argparse.Namespace) -> int:
     """Print, start or cancel team selections, which search for the best arms for a prefix."""
-    prefix: Object = {} if options.prefix is None or options.action is None else {"prefix": options.prefix}
-    found = as_object(ask(options, f"mpts.{options.action or 'status'}", **prefix))
+    given: Object = {} if options.prefix is None or options.action is None else {"prefix": options.prefix}
+    if options.by is not None:
+        if options.action != "start":
+            raise InvalidValueError("--by", options.by, "only with `start`")
+        given["by"] = options.by
+    found = as_object(ask(options, f"mpts.{options.action or 'status'}", **given))
     if options.json:
         return print_json(found)
     rows = []
     for search in as_objects(found["searches"]):
-        paired = search["method"] == "tournament"
-        budget = f"at most {search['budget']} pairs" if paired else f"{search['budget']} pulls"
-        rows.append(
-            [cell(search["prefix"]), "; ".join([f"{search['pulls']} of {budget}", *_ratios(search)]), ""]
-        )
+        told = [_pulls(search), *_cost(search), *_ratios(search)]
+        rows.append([cell(search["prefix"]), "; ".join(told), ""])
+    for search in as_objects(found.get("given_up", [])):
+        told = [f"no team after {_pulls(search)}: {cell(search['reason'])}", *_cost(search), *_ratios(search)]
+        rows.append([cell(search["prefix"]), "; ".join(told), ""])
     for team in as_objects(found["teams"]):
         gaps = ", ".join(f"{arm} {gap:.2g}" for arm, gap in as_object(team["gaps"]).items())
-        told = ["found", *([f"gaps: {gaps}"] if gaps else []), *_ratios(team)]
+        told = ["found", *_cost(team), *([f"gaps: {gaps}"] if gaps else []), *_ratios(team)]
         rows.append([cell(team["prefix"]), "; ".join(told), words(team["arms"])])
     return print_table(options, ["prefix", "selection", "team"], rows)
 
 
+def _pulls(search: Object) -> str:
+    """The pulls of a selection so far, and its budget."""
+    kinds = {"tournament": "at most {} pairs", "visits": "{} visits"}
+    return f"{search['pulls']} of {kinds.get(str(search['method']), '{} pulls').format(search['budget'])}"
+
+
+def _cost(selection: Object) -> list[str]:
+    """The cost of a selection by visits in words."""
+    cost = selection.get("cost_flows")
+    return [] if cost is None else [f"cost: {cost:.1f} flows"]
+
+
 def _ratios(selection: Object) -> list[str]:
-    """The log ratios of a tournament in words, with their intervals."""
+    """The log ratios of a tournament or of visits in words, with the intervals of a tournament."""
     halves = as_object(selection["half_width"])
     told = []
     for arm, ratio in as_object(selection["log_ratio"]).items():

@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 import ltp_switcher
-from ltp_switcher.daemon.choose.teams.terms import Outcome, Progress, gaps
+from ltp_switcher.daemon.choose.teams.terms import Outcome, Progress, Terms, gaps
 from ltp_switcher.daemon.control import listing
 from ltp_switcher.daemon.control.answers import JsonList, Method, Params, Result
 from ltp_switcher.daemon.control.caller import Caller
@@ -22,13 +24,18 @@ from ltp_switcher.daemon.control.fleet_methods import FleetMethods
 from ltp_switcher.daemon.control.metrics import families
 from ltp_switcher.daemon.control.policy_methods import PolicyMethods
 from ltp_switcher.daemon.control.rollout_methods import RolloutMethods, rollout_families
-from ltp_switcher.daemon.control.visit_methods import VisitMethods, visit_families
+from ltp_switcher.daemon.control.visit_methods import VisitMethods, known_prefix, visit_families
 from ltp_switcher.daemon.control.why import past_json, totals_json, why_json
 from ltp_switcher.daemon.datapath import protocol
 from ltp_switcher.daemon.settings.rules import did_you_mean
+from ltp_switcher.daemon.steer import can_begin
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
+BY: Final = ("round-trips", "visits")
+"""The kinds of pulls, the trials of arms, in a team selection by Mutant's Algorithm 2. The first one is the
+usual one.
+"""
 READS: Final = frozenset(
     {"status", "flows.list", "flows.page", "flows.get", "flows.history", "events", "arms.list", "version"}
 )
@@ -73,7 +80,7 @@ class Methods:
             "events": (self._events, frozenset({"since"})),
             "arms.list": (self._arms, frozenset()),
             "arms.load": (self._load_arm, frozenset({"name"})),
-            "mpts.start": (self._start_mpts, frozenset({"prefix"})),
+            "mpts.start": (self._start_mpts, frozenset({"prefix", "by"})),
             "mpts.status": (self._mpts, frozenset()),
             "mpts.cancel": (self._cancel_mpts, frozenset({"prefix"})),
             "metrics": (self._metrics, frozenset()),
@@ -204,7 +211,11 @@ class Methods:
         return arm
 
     def _start_mpts(self, params: Params) -> Json:
-        prefix = params.get("prefix")
+        prefix, by = params.get("prefix"), params.get("by", BY[0])
+        if by not in BY:
+            raise InvalidValueError("by", by, "one of " + ", ".join(BY))
+        if by == "visits":
+            return self._start_mpts_by_visits(prefix)
         teams = self._daemon.engine.teams
         paths = sorted(teams.prefixes)
         if prefix is not None and prefix not in paths:
@@ -214,6 +225,37 @@ class Methods:
         teams.restart(prefix if isinstance(prefix, str) else None)
         where = prefix if isinstance(prefix, str) else "all prefixes"
         self._daemon.choices.tell(f"team selection for {where}", None, "started", self._caller, lasts=False)
+        return self._mpts({})
+
+    def _start_mpts_by_visits(self, wanted: Json) -> Json:
+        """Start a team selection whose pulls are visits: groups of flows that began near each other on one
+        arm.
+        """
+        daemon, engine, now_s = self._daemon, self._daemon.engine, time.time()
+        learner, teams, config = engine.visits, engine.teams, daemon.config
+        if learner is None:
+            raise InvalidValueError(
+                "visits.learn", config.visits.learn, "on, with a current module, for a selection by visits"
+            )
+        if daemon.mode != "active":
+            raise InvalidValueError("daemon.mode", daemon.mode, "active, for a selection by visits")
+        if wanted is None:
+            raise InvalidValueError("prefix", wanted, "one prefix, for a selection by visits")
+        prefix = known_prefix(wanted)
+        number = learner.prefixes.find(prefix)
+        if number is None:
+            raise InvalidValueError("prefix", wanted, "a prefix that `ltp-switcher visits` shows")
+        (state,) = learner.of(np.array([number]), now_s)
+        if state.ruled:
+            raise InvalidValueError("prefix", wanted, "a prefix that no policy and no experiment covers")
+        arms = [
+            arm.id for arm in daemon.arms
+            if arm.available and arm.id in teams.names and can_begin(arm.id, config.learned)
+        ]  # fmt: skip
+        teams.restart_by_visits(prefix, Terms.of(arms, config.pool.k), now_s)
+        daemon.choices.tell(
+            f"team selection by visits for {prefix}", None, "started", self._caller, lasts=False
+        )
         return self._mpts({})
 
     def _cancel_mpts(self, params: Params) -> Json:
@@ -232,12 +274,12 @@ class Methods:
     def _mpts(self, _: Params) -> Json:
         teams = self._daemon.engine.teams
         searches: list[Json] = [
-            {
-                "prefix": prefix, "k": progress.k, "pulls": progress.pulls, "budget": progress.budget,
-                **self._measured(progress),
-            }
-            for prefix, progress in ((prefix, search.progress) for prefix, search in teams.searches.items())
-        ]  # fmt: skip
+            self._search_json(prefix, search.progress) for prefix, search in teams.searches.items()
+        ]
+        given_up: list[Json] = [
+            {**self._search_json(prefix, one.search.progress), "reason": one.reason}
+            for prefix, one in teams.visits.given_up.items()
+        ]
         found: list[Json] = [
             {
                 "prefix": prefix, "arms": arm_names(self._daemon.names, outcome.team),
@@ -246,16 +288,23 @@ class Methods:
             }
             for prefix, outcome in teams.found.items()
         ]  # fmt: skip
-        return {"running": bool(searches), "searches": searches, "teams": found}
+        return {"running": bool(searches), "searches": searches, "teams": found, "given_up": given_up}
+
+    def _search_json(self, prefix: str, progress: Progress) -> dict[str, Json]:
+        return {
+            "prefix": prefix, "k": progress.k, "pulls": progress.pulls, "budget": progress.budget,
+            **self._measured(progress),
+        }  # fmt: skip
 
     def _measured(self, of: Progress | Outcome) -> dict[str, Json]:
         """Measurements of a selection, by arm."""
-        means, paired = self._by_name(of.means or {}), of.method == "tournament"
+        means, plain = self._by_name(of.means or {}), of.method == "budget"
         return {
             "method": of.method,
-            "mean_reward": {} if paired else means,
-            "log_ratio": means if paired else {},
+            "mean_reward": means if plain else {},
+            "log_ratio": {} if plain else means,
             "half_width": self._by_name(of.half_widths or {}),
+            "cost_flows": of.cost,
         }
 
     def _by_name(self, values: Mapping[int, float] | Mapping[int, float | None]) -> dict[str, Json]:

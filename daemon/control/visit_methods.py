@@ -44,7 +44,7 @@ class VisitMethods:
         prefix, limit = params.get("prefix"), params.get("limit", LIMIT)
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= LIMIT_MAX:
             raise InvalidValueError("limit", limit, f"a whole number from 1 to {LIMIT_MAX}")
-        within = None if prefix is None else _known_prefix(prefix)
+        within = None if prefix is None else known_prefix(prefix)
         visits = self._daemon.engine.visits
         if visits is None:
             return {"learn": False, **_totals(None), "arms": [], "prefixes": []}
@@ -143,7 +143,7 @@ def _prefix_json(state: PrefixState, names: Mapping[int, str]) -> Json:
     }
 
 
-def _known_prefix(text: object) -> str:
+def known_prefix(text: object) -> str:
     """The prefix whose flows share their knowledge, from an address or a longer prefix in it.
 
     Raises `InvalidValueError` for a shorter prefix.

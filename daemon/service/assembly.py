@@ -22,14 +22,13 @@ from ltp_switcher.daemon.gain import outcomes
 from ltp_switcher.daemon.gain.log import FOLDER, DecisionWriter, LogWriter
 from ltp_switcher.daemon.gain.trial import Design, Trial
 from ltp_switcher.daemon.settings.schema import Config, KernelSection, LearnedSection
-from ltp_switcher.daemon.steer import LEARNED, LearnedArms, chosen_variant, loader, with_policies
+from ltp_switcher.daemon.steer import LEARNED, LearnedArms, can_begin, loader, with_policies
 from ltp_switcher.daemon.step.flow_table import FlowTable
 from ltp_switcher.daemon.step.learning.live import LiveLearner
 from ltp_switcher.daemon.step.outcomes import Outcomes
 from ltp_switcher.daemon.step.spans import Spans, model_version
 from ltp_switcher.daemon.step.starts import StartingArms
 from ltp_switcher.errors import ConfigError
-from ltp_switcher.policies.runtime.arm import Law
 from ltp_switcher.policies.runtime.path_knowledge import NetworkKnowledge
 
 VISIT_ARMS: Final = (*ROLES, ArmId.CUBIC)
@@ -126,7 +125,7 @@ def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], cho
         pool,
         config.pool.k,
         chooser.set_pool,
-        names={arm.id: arm.name for arm in arms},
+        names={arm.id: arm.name for arm in arms if arm.available},
         learns=config.daemon.policy == "mutant",
         free=chooser.free if chooser.keeps_arms else None,
         zeta=config.learning.zeta,
@@ -208,7 +207,7 @@ def visit_arms(config: Config, arms: Sequence[ArmInfo]) -> tuple[int, ...]:
     """
     found = candidate_ids(arms, config.visits.arms, "visits.arms", usual=VISIT_ARMS)
     for place, arm in enumerate(found):
-        if arm in LEARNED and chosen_variant(LEARNED[arm], config.learned).law is not Law.WINDOW:
+        if not can_begin(arm, config.learned):
             allowed = "an arm of the kernel, or a learned one that sets windows: ltp, jury, owl"
             raise ConfigError(f"visits.arms[{place}]", LEARNED[arm], allowed)
     return found

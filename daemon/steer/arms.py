@@ -88,6 +88,13 @@ def missing_weights(name: str, settings: LearnedSection) -> str | None:
     return f"no trained weights ({weights.name}): `make train-{name}`"
 
 
+def can_begin(arm: int, settings: LearnedSection) -> bool:
+    """Whether a flow can begin on the arm with this id. That is so for arms of the kernel, and for learned
+    arms whose control is a window. `settings` choose the variants of the learned arms.
+    """
+    return arm not in LEARNED or chosen_variant(LEARNED[arm], settings).law is Law.WINDOW
+
+
 def chosen_variant(name: str, settings: LearnedSection) -> Variant:
     """Return the variant of a learned arm that the settings ask for: a set of weights, or a way to decide.
     Without a request, it is the arm's first variant.

@@ -110,6 +110,8 @@ class Engine:
         if outcomes is not None:
             outcomes.grouped = self._grouped
         self.visits = visits
+        if visits is not None:
+            visits.pulls = teams.visits
         self.governed = Governed()
         self._renew_at_ns = 0
         self._known = _NO_SLOTS

@@ -201,12 +201,15 @@ def test_a_change_asks_the_daemon_once(
 
 
 def test_mpts(ask: Ask) -> None:
-    assert ask("GET", "/v1/mpts").json() == {"running": False, "searches": [], "teams": []}
+    assert ask("GET", "/v1/mpts").json() == {"running": False, "searches": [], "teams": [], "given_up": []}
     assert ask("PUT", "/v1/k", json={"k": 1}).status_code == 200
     started = ask("POST", "/v1/mpts", json={})
     assert started.status_code == 202
     assert started.json()["running"] is True
-    assert {search["k"] for search in started.json()["searches"]} == {1}
+    assert {
+        (search["k"], search["method"], search["cost_flows"]) for search in started.json()["searches"]
+    } == {(1, "budget", None)}
+    assert ask("POST", "/v1/mpts", json={"by": "round-trips"}).json()["running"] is True
 
 
 def test_selections_are_cancelled_of_a_prefix_or_all(ask: Ask) -> None:

@@ -71,6 +71,15 @@ def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, object]
             "192.0.2.0/24",
             "a prefix with open flows",
         ),
+        (
+            "POST",
+            "/v1/mpts",
+            {"prefix": "192.0.2.0/24", "by": "visits"},
+            "visits.learn",
+            "off",
+            "on, with a current module, for a selection by visits",
+        ),
+        ("POST", "/v1/mpts", {"by": "flows"}, "by", "flows", "'round-trips' or 'visits'"),
     ],
 )
 def test_refused_input(

@@ -65,3 +65,46 @@ def test_a_known_prefix_has_a_plan_and_effects(ask: Ask) -> None:
 def test_other_questions_are_refused(ask: Ask, query: str) -> None:
     refused = ask("GET", f"/v1/visits?{query}")
     assert (refused.status_code, refused.json()["field"]) == (422, query.split("=")[0])
+
+
+def test_a_team_is_picked_by_visits(ask: Ask) -> None:
+    while not ask("GET", "/v1/visits").json()["known"]:
+        pass
+    body = {"prefix": "192.0.2.77", "by": "visits"}
+    refused = ask("POST", "/v1/mpts", json=body).json()
+    assert (refused["field"], refused["value"], refused["allowed"]) == (
+        "pool.k", 3, "1 to 2, less than the 3 arms that can begin a flow",
+    )  # fmt: skip
+    ask("PUT", "/v1/k", json={"k": 1})
+    started = ask("POST", "/v1/mpts", json=body)
+    assert started.status_code == 202
+    (search,) = started.json()["searches"]
+    assert {name: search[name] for name in ("prefix", "k", "method", "pulls", "budget", "cost_flows")} == {
+        "prefix": "192.0.2.0/24", "k": 1, "method": "visits", "pulls": 0, "budget": 100, "cost_flows": 0.0,
+    }  # fmt: skip
+    assert search["log_ratio"] == dict.fromkeys(("cubic", "bbr", "vegas"))
+    assert (search["mean_reward"], search["half_width"]) == ({}, {})
+    assert ask("GET", "/v1/mpts").json() == started.json()
+    ended = ask("DELETE", "/v1/mpts").json()
+    assert (ended["running"], ended["searches"]) == (False, [])
+    assert ended["given_up"] == [{**search, "reason": "it was cancelled"}]
+    told = ask("GET", "/v1/changes").json()["changes"]
+    assert [(one["what"], one["after"]) for one in told[:2]] == [
+        ("team selection for all prefixes", "cancelled"),
+        ("team selection by visits for 192.0.2.0/24", "started"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "allowed"),
+    [
+        (None, "one prefix, for a selection by visits"),
+        ("198.51.100.0/24", "a prefix that `ltp-switcher visits` shows"),
+        ("10.0.0.0/8", "an address, or a network of at least 24 bits"),
+    ],
+)
+def test_a_selection_by_visits_needs_a_known_prefix(ask: Ask, prefix: str | None, allowed: str) -> None:
+    refused = ask("POST", "/v1/mpts", json={"prefix": prefix, "by": "visits"})
+    found = refused.json()
+    assert (refused.status_code, found["field"], found["value"]) == (422, "prefix", prefix)
+    assert allowed in found["allowed"]

@@ -153,6 +153,37 @@ def restarted() -> None:
     until(lambda: entry() is not None)
 
 
+def selection() -> dict[str, object]:
+    return CLIENT.call("mpts.status")["searches"][0]
+
+
+def asked() -> bool:
+    """Whether the entry has the arm of a pull. The highest bit of its generation tells so."""
+    found = entry()
+    return found is not None and int(found["generation"]) >> 31 == 1
+
+
+def pulled() -> None:
+    """A team selection by visits gets its first pull from the lots of short flows."""
+    CLIENT.call("k.set", k=1, runtime=True)
+    CLIENT.call("mpts.start", prefix=PREFIX, by="visits")
+    arms = {arm["name"] for arm in CLIENT.call("arms.list") if arm["state"] == "available"} - {"spine"}
+    assert selection()["log_ratio"].keys() == arms, selection()
+    until(asked, entry)
+    assert entry()["choice"]["weight"][1] == 32_767, entry()
+    due = name_of(int(entry()["choice"]["arm"][1]))
+    for _ in range(60):
+        if selection()["pulls"]:
+            break
+        with connected() as (client, server):
+            move(client, server)
+        time.sleep(1.1)
+    found = selection()
+    assert found["pulls"] >= 1, found
+    assert found["log_ratio"][due] is not None, (due, found)
+    CLIENT.call("mpts.cancel")
+
+
 def ended() -> None:
     """A daemon that ends takes its lots along."""
     assert entry() is None
@@ -160,7 +191,8 @@ def ended() -> None:
 
 if __name__ == "__main__":
     checks = {
-        "visited": visited, "funded": funded, "learning": learning, "restarted": restarted, "ended": ended
+        "visited": visited, "funded": funded, "learning": learning, "restarted": restarted,
+        "pulled": pulled, "ended": ended,
     }  # fmt: skip
     checks[sys.argv[1]]()
     print(sys.argv[1], "ok")

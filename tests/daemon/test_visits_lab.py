@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning from flow to flow on the real kernel: short flows, lots, a flow that stays, a restart."""
+"""Learning from flow to flow on the real kernel: short flows, lots, a flow that stays, a restart, a pull."""
 
 from pathlib import Path
 
@@ -34,6 +34,7 @@ wait $daemon || true
 start_daemon /lab/daemon.toml
 python3 /lab/checks.py restarted
 grep "restored the learned state" /run/lab/daemon.log
+python3 /lab/checks.py pulled
 kill -TERM $daemon
 wait $daemon
 python3 /lab/checks.py ended
@@ -48,5 +49,5 @@ def test_short_flows_lead_to_lots_and_a_drawn_flow_stays_on_its_arm(kernel: str,
     result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, kernel=kernel, overlay=overlay)
     assert result.exit_code == 0
     assert not result.warnings
-    for expected in ("funded ok", "learning ok", "restarted ok", "ended ok"):
+    for expected in ("funded ok", "learning ok", "restarted ok", "pulled ok", "ended ok"):
         assert expected in result.console

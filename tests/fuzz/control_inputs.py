@@ -19,6 +19,7 @@ REQUESTS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
     ("fleet.get", {}), ("fleet.lessons", {}), ("fleet.lessons", {"since": "1:2"}),
     ("fleet.tell", {"lessons": [{"prefix": "198.51.100.0/24", "from": ["b"], "arms": {"bbr": [0.5, 0.1]}}]}),
     ("arms.load", {"name": "cubic"}), ("mpts.start", {}), ("mpts.start", {"prefix": "198.51.100.0/24"}),
+    ("mpts.start", {"prefix": "198.51.100.0/24", "by": "visits"}),
     ("mpts.status", {}), ("mpts.cancel", {}), ("metrics", {}),
     ("network.tell", {"pnc_pkts": 100, "pna": 0.5, "known": 1}),
     ("network.tell", {}), ("reload", {}), ("version", {}), ("pool.get", {}),

@@ -21,7 +21,11 @@ BODIES: Final[Mapping[str, tuple[object, ...]]] = {
     "set_k": ({"k": 2}, {"k": 1}),
     "set_mode": ({"mode": "active"}, {"mode": "advise"}),
     "start_rollout": ({}, {"units": "blocks"}, {"units": "prefixes"}),
-    "start_mpts": ({}, {"prefix": "198.51.100.0/24"}),
+    "start_mpts": (
+        {},
+        {"prefix": "198.51.100.0/24"},
+        {"prefix": "198.51.100.0/24", "by": "visits"},
+    ),
     "set_policies": (
         {"policies": [{"prefix": "198.51.100.0/24", "pool": ["bbr", "vegas"], "k": 1, "start": "bbr"}]},
         {"policies": [{"netns": "web", "exclude": True}, {"local_port": 443, "pin": "cubic"}]},

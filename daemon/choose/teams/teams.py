@@ -3,14 +3,16 @@
 
 A path is a destination prefix here. With `mpts.enabled` the first flow to a prefix starts a paired tournament
 (`pairs`), and later flows continue it. The command `mpts start` runs Mutant's Algorithm 2 with its exact
-budget instead (`pulls`). After that, flows to the prefix choose among the team that was found.
+budget instead (`pulls`). With `--by visits` its pulls, the trials of arms, are groups of flows (`visits`).
+After that, flows to the prefix choose among the team that was found.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from math import isnan
+from dataclasses import replace
+from math import isnan, nan
 from typing import Final
 
 import numpy as np
@@ -20,6 +22,7 @@ from ltp_switcher.daemon.choose.choice import Cause, Choice
 from ltp_switcher.daemon.choose.teams.pairs import Tournament, Tournaments
 from ltp_switcher.daemon.choose.teams.pulls import Pulls, Search
 from ltp_switcher.daemon.choose.teams.terms import METHODS, Eq1, Outcome, Terms
+from ltp_switcher.daemon.choose.teams.visits import VisitPulls, VisitSearch
 from ltp_switcher.daemon.datapath import RecordArray, protocol
 from ltp_switcher.daemon.settings.schema import MptsSection
 from ltp_switcher.errors import ArtifactError, ConfigError
@@ -70,7 +73,8 @@ class Teams:
         seed: int = 1,
     ) -> None:
         self._set_pool = set_pool
-        self._names = names
+        self.names = names
+        """Names of the arms that were available at the daemon's start, by id. The chooser knows no others."""
         self._prefix: dict[int, str] = {}
         self._slots = 0
         self._learns = learns
@@ -79,6 +83,8 @@ class Teams:
         worth = Eq1(zeta, kappa)
         self._pulls = Pulls(settings, names, worth, self._found, seed)
         self._tournaments = Tournaments(settings, names, worth, self._found, free)
+        self.visits = VisitPulls(names, self._found_by_visits, self._late, seed)
+        """The selections whose pulls, the trials of arms, are groups of flows."""
         self.found: OrderedDict[str, Outcome] = OrderedDict()
         """The outcomes of selections, by prefix. The prefix whose team was unused for longest comes first."""
         self.settings = settings
@@ -98,9 +104,9 @@ class Teams:
         return set(self._prefix.values())
 
     @property
-    def searches(self) -> dict[str, Search | Tournament]:
+    def searches(self) -> dict[str, Search | Tournament | VisitSearch]:
         """The selections under way, by prefix."""
-        return {**self._tournaments.searches, **self._pulls.searches}
+        return {**self._tournaments.searches, **self._pulls.searches, **self.visits.searches}
 
     def terms(self, prefix: str) -> Terms:
         """The candidates and the size of the team for a prefix."""
@@ -129,7 +135,7 @@ class Teams:
         self.settings, self.candidates, self.k = settings, *terms
         self._pulls.settings = self._tournaments.settings = settings
         if other:
-            self._forget(None)
+            self._forget(None, "the pool or the size of teams has changed")
             self._set_pool(self.candidates, None)
             if self.automatic:
                 self._search(self._tournaments, self._prefix)
@@ -138,11 +144,21 @@ class Teams:
         """Forget the team of a prefix, or all teams, and select anew among the candidates by Mutant's
         Algorithm 2.
         """
-        self._forget(prefix)
-        slots = {slot: of for slot, of in self._prefix.items() if prefix in (None, of)}
-        for slot, of in slots.items():
-            self._set_pool(self.terms(of).candidates, np.array([slot], np.int64))
-        self._search(self._pulls, slots)
+        self._search(self._pulls, self._begin_anew(prefix))
+
+    def restart_by_visits(self, prefix: str, terms: Terms, now_s: float) -> None:
+        """Forget the team of a prefix, and select anew by Mutant's Algorithm 2 with visits as pulls.
+
+        A pull is one trial of an arm, and a visit is a group of flows that began near each other on one arm.
+        The arms of `terms` need not be candidates. `now_s` is Unix time.
+
+        Raises:
+            InvalidValueError: the team would be all arms, or `mpts.budget` does not pay for one pull of each
+                arm. Nothing has changed then.
+        """
+        self.visits.check(terms, self.settings.budget)
+        self._begin_anew(prefix)
+        self.visits.start(prefix, terms, self.settings.budget, now_s)
 
     def cancel(self, prefix: str | None = None) -> int:
         """End the selection for a prefix, or all selections, and return how many ended. The flows go on to
@@ -150,7 +166,7 @@ class Teams:
         """
         ended = [name for name in self.searches if prefix in (None, name)]
         for name in ended:
-            self._stop(name)
+            self._stop(name, "it was cancelled")
         return len(ended)
 
     def open(self, slots: Slots, prefixes: Sequence[str]) -> None:
@@ -169,7 +185,7 @@ class Teams:
                 self._set_pool(outcome.team, np.array([slot], np.int64))
             elif prefix in self._pulls.searches:
                 self._search(self._pulls, {slot: prefix})
-            elif self.automatic:
+            elif self.automatic and prefix not in self.visits.searches:
                 self._search(self._tournaments, {slot: prefix})
 
     def close(self, slots: Slots) -> None:
@@ -215,6 +231,9 @@ class Teams:
             "methods": np.array([outcome.method for outcome in self.found.values()], np.str_),
             "means": means,
             "half_widths": halves,
+            "costs": np.array(
+                [nan if outcome.cost is None else outcome.cost for outcome in self.found.values()], np.float64
+            ),
             "candidates": np.array(self.candidates, np.uint8),
             "k": np.array(self.k),
         }
@@ -228,35 +247,39 @@ class Teams:
             same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
             prefixes = [str(prefix) for prefix in arrays["prefixes"].tolist()]
             count = len(prefixes)
-            # The states of earlier releases lack methods, means and half widths.
+            # The states of earlier releases lack methods, means, half widths and costs.
             methods = arrays.get("methods", np.full(count, "budget")).tolist()
             means, halves = (
                 [_by_arm(row) for row in arrays.get(name, np.zeros((count, 0))).astype(np.float64).tolist()]
                 for name in ("means", "half_widths")
             )
+            costs = arrays.get("costs", np.full(count, nan)).astype(np.float64).tolist()
             found = OrderedDict(
                 (
                     prefix,
-                    Outcome(tuple(arm for arm in team if arm), METHODS[METHODS.index(method)], mean, half),
+                    Outcome(
+                        tuple(arm for arm in team if arm), METHODS[METHODS.index(method)], mean, half,
+                        None if isnan(cost) else cost,
+                    ),
                 )
-                for prefix, team, method, mean, half in zip(
-                    prefixes, arrays["teams"].tolist(), methods, means, halves, strict=True
+                for prefix, team, method, mean, half, cost in zip(
+                    prefixes, arrays["teams"].tolist(), methods, means, halves, costs, strict=True
                 )
-            )
+            )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"saved teams cannot be read: {error!r}") from error
         if same:
             # An arm that was loaded for a policy may be absent now.
             self.found = OrderedDict(
-                (prefix, outcome if self._knows(outcome) else Outcome(outcome.team, outcome.method))
+                (prefix, outcome if self._knows(outcome) else replace(outcome, means=None, half_widths=None))
                 for prefix, outcome in found.items()
-                if self._names.keys() >= {*outcome.team}
+                if self.names.keys() >= {*outcome.team}
             )
 
     def _knows(self, outcome: Outcome) -> bool:
         """Whether this machine has each arm that was measured, and each arm of the team was measured."""
         measured = (outcome.means or {}).keys()
-        return self._names.keys() >= measured | (outcome.half_widths or {}).keys() and measured >= {
+        return self.names.keys() >= measured | (outcome.half_widths or {}).keys() and measured >= {
             *outcome.team
         }
 
@@ -275,19 +298,39 @@ class Teams:
             self._pulls.grow(needed)
             self._tournaments.grow(needed)
 
-    def _forget(self, prefix: str | None) -> None:
+    def _begin_anew(self, prefix: str | None) -> dict[int, str]:
+        """Forget the team of a prefix, or all teams, and give the open flows the candidates again. Returns
+        the prefixes of these flows, by slot.
+        """
+        self._forget(prefix, "another selection began")
+        slots = {slot: of for slot, of in self._prefix.items() if prefix in (None, of)}
+        for slot, of in slots.items():
+            self._set_pool(self.terms(of).candidates, np.array([slot], np.int64))
+        return slots
+
+    def _forget(self, prefix: str | None, reason: str) -> None:
         if prefix is None:
             self.found.clear()
             self._tournaments.forget()
-            for name in list(self._pulls.searches):
-                self._pulls.stop(name)
+            for name in [*self._pulls.searches, *self.visits.searches]:
+                self._stop(name, reason)
         else:
             self.found.pop(prefix, None)
-            self._stop(prefix)
+            self._stop(prefix, reason)
 
-    def _stop(self, prefix: str) -> None:
+    def _stop(self, prefix: str, reason: str) -> None:
         self._pulls.stop(prefix)
         self._tournaments.stop(prefix)
+        self.visits.stop(prefix, reason)
+
+    def _found_by_visits(self, prefix: str, outcome: Outcome) -> None:
+        self._found(prefix, outcome, [slot for slot, of in self._prefix.items() if of == prefix])
+
+    def _late(self, prefix: str, cost: float) -> None:
+        """Add the cost of a visit that ended after its selection had found a team."""
+        outcome = self.found.get(prefix)
+        if outcome is not None and outcome.cost is not None:
+            self.found[prefix] = replace(outcome, cost=outcome.cost + cost)
 
     def _found(self, prefix: str, outcome: Outcome, members: list[int]) -> None:
         self.found[prefix] = outcome

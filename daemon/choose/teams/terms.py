@@ -13,11 +13,12 @@ from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.datapath.performance import Performance
 from ltp_switcher.measures import BYTES_TO_MBIT, reward
 
-Method = Literal["tournament", "budget"]
+Method = Literal["tournament", "budget", "visits"]
 """The way to find a team. `tournament` compares arms with the incumbent, the arm of the policy (`pairs`).
-`budget` is Mutant's Algorithm 2 (`pulls`).
+`budget` is Mutant's Algorithm 2 with pulls within flows (`pulls`), and `visits` is the same algorithm with
+whole visits as pulls (`visits`).
 """
-METHODS: Final[tuple[Method, ...]] = ("tournament", "budget")
+METHODS: Final[tuple[Method, ...]] = ("tournament", "budget", "visits")
 STALLED_NS: Final = 2_000_000_000
 """Time in ns. A flow without a record for this long takes no part in team selection, the search for a path's
 best arms.
@@ -54,6 +55,10 @@ class Progress:
     means: Mapping[int, float | None]
     half_widths: Mapping[int, float | None]
     """Half widths of the intervals around the means, by arm; None if there is no interval yet."""
+    cost: float | None = None
+    """Reward that the visits of a selection by visits have cost, in rewards of one flow; None for other
+    methods.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,16 @@ class Outcome:
     method: Method = "budget"
     means: Mapping[int, float] | None = None
     """Mean of each arm. In a tournament it is the mean logarithm of the arm's reward over the incumbent's,
-    which is 0 for the incumbent, the arm of the policy. In Algorithm 2 it is the mean of Mutant Eq. 1.
+    which is 0 for the incumbent, the arm of the policy. In Algorithm 2 it is the mean of Mutant Eq. 1. With
+    visits as pulls it is the mean value of the visits, a log reward.
     """
     half_widths: Mapping[int, float] | None = None
     """Half widths of a tournament's intervals around the means, by arm. An arm that was not judged is
     missing.
+    """
+    cost: float | None = None
+    """Reward that the visits of a selection by visits have cost, in rewards of one flow; None for other
+    methods.
     """
 
 

@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.arrays import Floats, Ints
+from ltp_switcher.arrays import Bools, Floats, Ints
 from ltp_switcher.daemon.choose.visits.changes import Changes
 from ltp_switcher.daemon.choose.visits.paths import Paths
 from ltp_switcher.daemon.choose.visits.posterior import Effects, Mixture, Noise, Posteriors
@@ -272,7 +272,14 @@ class Learner:
         known = self.posteriors.known(told, now_s)
         self.paths.learn(self._wider, known, told, self.posteriors.noise.between)
 
-    def plan(self, prefixes: Ints, coming: Floats, now_s: float, trying: Ints | None = None) -> Plan:
+    def plan(
+        self,
+        prefixes: Ints,
+        coming: Floats,
+        now_s: float,
+        trying: Ints | None = None,
+        barred: Bools | None = None,
+    ) -> Plan:
         """Plan the incumbent, the next trial and its chance for each prefix.
 
         Args:
@@ -282,6 +289,7 @@ class Learner:
             now_s: time, s.
             trying: numbers of the prefixes with visits that try another arm and have not ended; None for
                 none. Their purses keep the price of a trial aside.
+            barred: true for prefixes that get no trial, shape (m,); None for none.
         """
         self._grow(prefixes)
         if trying is not None:
@@ -293,6 +301,8 @@ class Learner:
         trials, worths = self._trials(prefixes, found, incumbents)
         # A trial is worth nothing before the prefix has shown how far its visits differ by themselves.
         worths[self.posteriors.visits[prefixes] < self._first_trial] = 0.0
+        if barred is not None:
+            worths[barred] = 0.0
         chances = self.purse.chances(
             prefixes, worths, self.purse.mean_visits(prefixes) + coming, now_s, trying
         )

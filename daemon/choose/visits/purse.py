@@ -176,7 +176,7 @@ class Purse(SlotArrays):
         `effects` has the log reward of each trial, less the log reward that the incumbent, the arm without a
         trial, promised.
         """
-        np.add.at(self.spent, prefixes, flows * np.clip(-effects, -WORST, WORST))
+        np.add.at(self.spent, prefixes, costs(flows, effects))
 
     def chances(
         self, prefixes: Ints, worths: Floats, flows: Floats, now_s: float, trying: Ints | None = None
@@ -220,6 +220,17 @@ class Purse(SlotArrays):
         chances = np.zeros(len(prefixes))
         chances[paid] = CHANCE
         return chances
+
+
+def costs(flows: Floats, effects: Floats) -> Floats:
+    """The costs of visits, which are groups of flows on one arm. The unit is the reward of one flow, and all
+    arrays have the shape (m,).
+
+    `flows` has the number of flows in each visit. `effects` has the log reward of each visit, less the log
+    reward that the incumbent promised. A cost is below 0 where the visit earned more.
+    """
+    found: Floats = flows * np.clip(-effects, -WORST, WORST)
+    return found
 
 
 def best_trials(found: Mixture, incumbents: Ints, noise: Floats) -> tuple[Ints, Floats]:

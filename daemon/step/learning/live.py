@@ -22,8 +22,10 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Causes, Choice
 from ltp_switcher.daemon.choose.chooser import Told
+from ltp_switcher.daemon.choose.teams.visits import CHANCE, VisitPulls
 from ltp_switcher.daemon.choose.visits.learner import BOUND, Learner, Visits
 from ltp_switcher.daemon.choose.visits.posterior import Effects
+from ltp_switcher.daemon.choose.visits.purse import costs
 from ltp_switcher.daemon.datapath import OutcomeArray
 from ltp_switcher.daemon.datapath.protocol import StartCause
 from ltp_switcher.daemon.gain import value
@@ -121,6 +123,8 @@ class _Plans(SlotArrays):
     """The incumbent and the trial: an arm each, or `DECISION`."""
     chance = column(np.float64)
     """Chance of the trial."""
+    pull = column(np.uint8)
+    """The trial that a team selection asks for: the id of its arm; 0 if none asks."""
     start = column(np.uint8)
     """The arm on which the chooser wants flows to begin; 0 if it wants none, so that they begin on the
     default arm.
@@ -178,6 +182,8 @@ class LiveLearner:
         self._spoiled: list[set[int]] = [set(), set()]
         self._turn = 0
         self._generation = 0
+        self.pulls: VisitPulls | None = None
+        """The team selections that ask for visits; None if there are never any."""
         self.holds = True
         """Whether the module's records tell lots (`lots.RECORDS`). Without that no flow stays on an arm, so
         all visits get the decision's own choice.
@@ -274,7 +280,11 @@ class LiveLearner:
             self._abort(told[usable], numbers[usable], table, now_s)
             self._count(rows[usable], numbers[usable], free)
         visits, generations = self.tally.ended(now_s)
-        self._observe(visits, lots.incumbents(generations))
+        pulled = lots.are_pulls(generations, visits.arms)
+        pulled &= self.prefixes.seen_s[visits.prefixes] > 0
+        incumbents = lots.incumbents(generations)
+        self._tell_pulls(visits.take(np.flatnonzero(pulled)), incumbents[pulled])
+        self._observe(visits, incumbents, pulled)
 
     def walk(self, table: FlowTable, path: Callable[[Slots], Told | None]) -> None:
         """Take in measurements of the paths of open flows. `path` returns them for the flows in some slots,
@@ -314,6 +324,7 @@ class LiveLearner:
         """Make new plans for the prefixes whose turn it is, and write the plans into the module's table."""
         self._turn += 1
         self._generation = int(now_s)
+        self._ask_for_pulls(free, now_s)
         numbers, plans = self.prefixes.numbers(), self._plans
         removed = [self.prefixes.gone()]
         due = (numbers % PLAN_TURNS == self._turn % PLAN_TURNS) & (
@@ -547,7 +558,10 @@ class LiveLearner:
         visit = np.where(visit > 0, visit, -1 - (born_s(rows) // 60).astype(np.int64))
         values = np.full(len(told), np.nan)
         final, drew = told[ended], lots.drawn(told)
-        gains = self.learner.posteriors.gains(numbers[ended], np.maximum(self._place[drew[ended]], 0))
+        at = self._place[drew[ended]]
+        gains = self.learner.posteriors.gains(numbers[ended], np.maximum(at, 0))
+        # The lines leave out the flows of arms whose gains nobody learns.
+        gains[at < 0] = np.nan
         values[ended] = self.prefixes.lines.take(
             numbers[ended], final["acked_bytes"].astype(np.int64), value.raw_values(final), gains
         )
@@ -564,16 +578,54 @@ class LiveLearner:
             self._plans.ruled[hosts] = ~self._free(hosts, free)
             self._plans.due[hosts] = True
 
-    def _observe(self, visits: Visits, incumbents: ArmIds) -> None:
+    def _tell_pulls(self, visits: Visits, incumbents: ArmIds) -> None:
+        """Tell the team selections of visits that were pulls, shape (m,), before these teach the learner."""
+        if self.pulls is None or not visits.arms.size:
+            return
+        place = np.maximum(self._place[incumbents], 0)
+        expected = self.learner.expected(visits.prefixes, float(visits.ended_s.max()), place)
+        cost = costs(visits.flows, visits.values - expected)
+        # A visit on the incumbent costs nothing, even if a selection has asked for it.
+        cost[visits.arms == incumbents] = 0.0
+        parents = self.prefixes.parent[visits.prefixes]
+        whole = np.where(parents < 0, visits.prefixes, parents)
+        for number, *told in zip(
+            whole.tolist(), visits.arms.tolist(), visits.values.tolist(), cost.tolist(),
+            visits.ended_s.tolist(), strict=True,
+        ):  # fmt: skip
+            self.pulls.take(self.prefixes.texts[number], *told)
+
+    def _ask_for_pulls(self, free: Free, now_s: float) -> None:
+        """Note the arms of which team selections want visits, and end the selections that cannot go on."""
+        if self.pulls is None:
+            return
+        self.pulls.look(now_s)
+        wanted = np.zeros_like(self._plans.pull)
+        for prefix in list(self.pulls.searches):
+            number = self.prefixes.find(prefix)
+            if number is None:
+                self.pulls.stop(prefix, "the daemon has forgotten the prefix, to make room for others")
+            elif not self.holds:
+                self.pulls.stop(prefix, "the loaded module does not tell which arms visits drew")
+            elif not free([prefix])[0]:
+                self.pulls.stop(prefix, "a policy or an experiment chooses the prefix's arms now")
+            else:
+                places = self.prefixes.and_hosts(number) if self.prefixes.hosts[number] else number
+                wanted[places] = self.pulls.due(prefix)
+        self._plans.due |= wanted != self._plans.pull
+        self._plans.pull[:] = wanted
+
+    def _observe(self, visits: Visits, incumbents: ArmIds, pulled: Bools) -> None:
         drew = visits.arms
         known = (self._place[drew] >= 0) & (self._place[incumbents] >= 0)
         known &= self.prefixes.seen_s[visits.prefixes] > 0
         self.trials += int(np.count_nonzero((drew != incumbents)[known]))
         self.visits += int(np.count_nonzero(known))
         if known.any():
+            # The purse does not pay for the pulls of a team selection, so they are no trials to it.
             visits = Visits(
                 visits.prefixes, self._place[drew], visits.values, visits.information, visits.flows,
-                visits.ended_s, self._place[incumbents],
+                visits.ended_s, self._place[np.where(pulled, drew, incumbents)],
             )  # fmt: skip
             visits = visits.take(np.flatnonzero(known))
             changed = self.learner.observe(visits)
@@ -616,13 +668,16 @@ class LiveLearner:
         plans.rate[numbers] = (plans.rate[numbers] + plans.recent[numbers]) / 2
         plans.recent[numbers] = 0.0
         coming = plans.rate[numbers] * (QUIET_S / PLAN_TURNS)
-        plan = self.learner.plan(numbers, coming, now_s, self.tally.trying())
-        weights = lots.trial_weights(plan.chances) * self.holds
-        lot = np.stack([self.arms[plan.incumbents], self.arms[plan.trials]], axis=1)
+        pull = plans.pull[numbers]
+        asked = pull != 0
+        plan = self.learner.plan(numbers, coming, now_s, self.tally.trying(), asked)
+        weights = lots.trial_weights(np.where(asked, CHANCE, plan.chances)) * self.holds
+        trials = np.where(asked, pull, self.arms[plan.trials])
+        lot = np.stack([self.arms[plan.incumbents], trials], axis=1)
         if not self.holds:
             lot[:] = DECISION
         starts = self._starting(numbers, lot, now_s)
-        generation = lots.generations(lot[:, 0], lot[:, 1], self._generation)
+        generation = lots.generations(lot[:, 0], lot[:, 1], self._generation, asked)
         self._starts.put(lots.entries(self.prefixes.place[numbers], starts, weights, generation, LIFETIME_S))
         plans.lots[numbers] = lot
         plans.chance[numbers], plans.written[numbers] = weights / lots.WEIGHTS, True

@@ -6,8 +6,9 @@ A visit is a group of flows to a prefix that began near each other. Each visit t
 lots. The incumbent is the arm that seems best, and the trial is an arm to test, if there is one. Each of the
 two may also be the decision's own choice.
 
-An entry has a weight for each lot and a number, the generation, which encodes both lots. The trial has less
-than half of the weight. The module reports the generation and the drawn weight with each record and each
+An entry has a weight for each lot and a number, the generation, which encodes both lots. It also tells
+whether the trial is a pull, which an operator's team selection asks for. The trial has less than half of the
+weight. The module reports the generation and the drawn weight with each record and each
 outcome of a flow. So the lot can be read from one of these alone, even by a daemon that started later. The
 flows of both lots may begin on the same arm. Then the decision may move its own flows later, and the trial's
 flows stay.
@@ -40,17 +41,23 @@ RECORDS: Final = 6
 """The first version of the module's records that tell the lot of a flow."""
 _BITS: Final = ARMS_MAX.bit_length()
 _MASK: Final = (1 << _BITS) - 1
-_NUMBERS: Final = 1 << (32 - 2 * _BITS)
+_PULL_BIT: Final = 31
+_NUMBERS: Final = 1 << (_PULL_BIT - 2 * _BITS)
 
 
-def generations(incumbent: ArmIds, trial: ArmIds, number: int) -> npt.NDArray[np.uint32]:
+def generations(
+    incumbent: ArmIds, trial: ArmIds, number: int, pull: Bools | None = None
+) -> npt.NDArray[np.uint32]:
     """Encode the incumbents and the trials of prefixes as numbers, the generations of table entries, shape
     (n,).
 
-    A generation is never 0. `number` tells the generations of different plans apart; it wraps around.
+    A generation is never 0. `number` tells the generations of different plans apart; it wraps around. `pull`,
+    shape (n,), is true where a team selection asks for the trial; None stands for nowhere.
     """
     made = 1 + number % (_NUMBERS - 1)
     named = incumbent.astype(np.uint32) | trial.astype(np.uint32) << _BITS
+    if pull is not None:
+        named |= pull.astype(np.uint32) << _PULL_BIT
     return (named | np.uint32(made << 2 * _BITS)).astype(np.uint32)
 
 
@@ -59,6 +66,18 @@ def incumbents(generation: npt.NDArray[np.uint32]) -> ArmIds:
     choice, or an entry without lots.
     """
     return (generation & _MASK).astype(np.uint8)
+
+
+def are_pulls(generation: npt.NDArray[np.uint32], lots: Ints) -> Bools:
+    """True for visits that a team selection asked for, shape (n,): they drew the trial of an entry whose
+    trial is a pull.
+
+    Args:
+        generation: generations of the table entries from which the visits drew, shape (n,).
+        lots: the lots that the visits drew, shape (n,).
+    """
+    found: Bools = (generation >> _PULL_BIT == 1) & (generation >> _BITS & _MASK == lots)
+    return found
 
 
 def has_lot(records: RecordArray) -> Bools:

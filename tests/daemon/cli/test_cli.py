@@ -243,6 +243,32 @@ def test_an_ipv6_address_is_shown(told: Callable[[object], str], capsys: pytest.
     ]
 
 
+def test_a_selection_by_visits_tells_its_cost(
+    told: Callable[[object], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = {"prefix": "192.0.2.0/24", "method": "visits", "half_width": {}, "cost_flows": 3.14}
+    search = {**usual, "pulls": 3, "budget": 100, "log_ratio": {"bbr": 0.25, "vegas": None}}
+    ended = {**search, "prefix": "10.0.0.0/24", "reason": "it was cancelled"}
+    team = {**usual, "arms": ["bbr"], "gaps": {"bbr": 0.5}, "log_ratio": {"bbr": 0.25}}
+    found = {"searches": [search], "given_up": [ended], "teams": [team]}
+    start = ["mpts", "start", "192.0.2.0/24", "--by", "visits"]
+    assert main([*start, "--socket", told({"result": found}), "--terse"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "192.0.2.0/24\t3 of 100 visits; cost: 3.1 flows; log ratios: bbr 0.25\t",
+        "10.0.0.0/24\tno team after 3 of 100 visits: it was cancelled; cost: 3.1 flows; "
+        "log ratios: bbr 0.25\t",
+        "192.0.2.0/24\tfound; cost: 3.1 flows; gaps: bbr 0.5; log ratios: bbr 0.25\tbbr",
+    ]
+    assert main([*start, "--socket", told({"result": found}), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+
+def test_the_kind_of_pulls_is_for_a_start_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    for action in ([], ["cancel"]):
+        assert main(["mpts", *action, "--by", "visits"]) == 2
+        assert "--by: 'visits' is not valid; allowed: only with `start`" in capsys.readouterr().err
+
+
 def test_a_server_cannot_command_the_terminal(
     told: Callable[[object], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

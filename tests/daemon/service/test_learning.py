@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.fake_kernel import ARMS, BBR, CUBIC, VEGAS, Kernel
+from support.fake_kernel import ARMS, BBR, CUBIC, VEGAS, YEAH, Kernel
 from support.records import NETNS, flow, record
 from support.running_daemon import close, make_daemon
 from support.told import outcome
 
+from ltp_switcher.daemon.cli import show
 from ltp_switcher.daemon.cli import visits as visits_command
 from ltp_switcher.daemon.cli.main import main
 from ltp_switcher.daemon.control.caller import Caller
@@ -26,7 +27,7 @@ from ltp_switcher.daemon.service.assembly import visit_arms
 from ltp_switcher.daemon.service.daemon import Daemon
 from ltp_switcher.daemon.settings.policies import parse
 from ltp_switcher.daemon.settings.schema import Config, DaemonSection, VisitsSection
-from ltp_switcher.errors import ConfigError
+from ltp_switcher.errors import ConfigError, InvalidValueError
 
 PREFIX = "192.0.2.0/24"
 CALLER = Caller(0, 0)
@@ -410,3 +411,107 @@ def test_the_command_shows_plan_and_effects(
     assert capsys.readouterr().out == ""
     assert main(["visits", "--prefix", "10.0.0.0/8"]) == 2
     assert "an address, or a network of at least 24 bits" in capsys.readouterr().err
+
+
+def by_visits(daemon: Daemon, **params: object) -> dict[str, object]:
+    return ask(daemon, "mpts.start", **{"prefix": PREFIX, "by": "visits", **params})
+
+
+def test_a_team_is_found_by_visits_and_later_flows_choose_among_it(
+    make: Make, kernel: Kernel, now: list[float], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Vegas earns most. The decision begins on Cubic, which is the module's default."""
+    daemon = make()
+    monkeypatch.setattr(show, "ask", lambda _, method, **params: ask(daemon, method, **params))
+    gains = {CUBIC: 0.0, BBR: -0.5, VEGAS: 0.5}
+    Methods(daemon).handle("k.set", {"k": 1}, CALLER)
+    Methods(daemon).handle("config.set", {"values": {"mpts": {"budget": 6}}}, CALLER)
+    look(daemon, kernel, now, 25, outcome(visit=1))
+    assert main(["mpts", "start", PREFIX, "--by", "visits"]) == 0
+    assert "0 of 6 visits; cost: 0.0 flows" in " ".join(capsys.readouterr().out.split())
+    (search,) = ask(daemon, "mpts.status")["searches"]  # type: ignore[misc]
+    assert (search["method"], search["k"], search["budget"]) == ("visits", 1, 6)
+    look(daemon, kernel, now, 2)
+    for number in range(2, 8):
+        (search,) = ask(daemon, "mpts.status")["searches"]  # type: ignore[misc]
+        assert search["pulls"] == number - 2
+        choice = kernel.entries[PREFIX]["choice"]
+        due = int(choice["arm"][1])
+        assert int(choice["weight"][1]) == 32_767
+        told = {**lot_of(kernel.entries[PREFIX], 1), "visit": number}
+        look(daemon, kernel, now, 15, outcome(gain=gains[due], cookie=100 + number, **told))
+    assert ask(daemon, "mpts.status")["running"] is False
+    slot = born(daemon, kernel, 1, 0)
+    (team,) = ask(daemon, "mpts.status")["teams"]  # type: ignore[misc]
+    assert (team["prefix"], team["arms"], team["method"]) == (PREFIX, ["vegas"], "visits")
+    assert sorted(team["log_ratio"], key=team["log_ratio"].get) == ["bbr", "cubic", "vegas"]
+    assert team["mean_reward"] == {}
+    # Three visits at least are bad ones, and at most one flow's reward each.
+    assert -3 <= team["cost_flows"] <= 3
+    assert ask(daemon, "pool.get")["teams"] == {PREFIX: ["vegas"]}
+    assert daemon.engine.teams._prefix[slot] == PREFIX
+    assert main(["mpts"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"found; cost: {team['cost_flows']:.1f} flows" in shown
+    assert main(["mpts", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["teams"] == [team]
+
+
+def test_arms_that_cannot_begin_a_flow_are_left_out(
+    make: Make, kernel: Kernel, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An arm that was loaded after the start is no candidate either, because no policy knows it."""
+    monkeypatch.setattr(kernel, "arms", lambda: [*ARMS, *LEARNED_ARMS])
+    daemon = make()
+    loaded = [arm if arm.id != YEAH else kernel.load_arm("yeah") for arm in kernel.arms()]
+    monkeypatch.setattr(kernel, "arms", lambda: loaded)
+    ask(daemon, "arms.load", name="yeah")
+    assert any(arm.name == "yeah" and arm.available for arm in daemon.arms)
+    look(daemon, kernel, now, 25, outcome(visit=1))
+    Methods(daemon).handle("k.set", {"k": 2}, CALLER)
+    (search,) = by_visits(daemon)["searches"]  # type: ignore[misc]
+    assert list(search["log_ratio"]) == ["cubic", "bbr", "vegas", "ltp"]
+
+
+@pytest.mark.parametrize(
+    ("learn", "mode", "params", "field", "value", "allowed"),
+    [
+        ("off", "active", {}, "visits.learn", "off", "on"),
+        ("on", "advise", {}, "daemon.mode", "advise", "active"),
+        ("on", "active", {"prefix": None}, "prefix", None, "one prefix"),
+        ("on", "active", {"prefix": "10.0.0.0/8"}, "prefix", "10.0.0.0/8", "at least 24 bits"),
+        ("on", "active", {"prefix": "10.0.0.1"}, "prefix", "10.0.0.1", "`ltp-switcher visits`"),
+        ("on", "active", {}, "pool.k", 3, "1 to 2"),
+        ("on", "active", {"by": "flows"}, "by", "flows", "round-trips, visits"),
+    ],
+)
+def test_a_selection_by_visits_that_cannot_run_is_refused(
+    make: Make, kernel: Kernel, now: list[float], learn: str, mode: str, params: dict[str, object],
+    field: str, value: object, allowed: str,
+) -> None:  # fmt: skip
+    daemon = make(learn, mode)
+    look(daemon, kernel, now, 2, outcome(visit=1))
+    with pytest.raises(InvalidValueError) as caught:
+        by_visits(daemon, **params)
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert allowed in caught.value.allowed
+    assert not daemon.engine.teams.searches
+
+
+def test_no_selection_by_visits_runs_where_a_policy_rules(
+    make: Make, kernel: Kernel, now: list[float]
+) -> None:
+    daemon = make()
+    Methods(daemon).handle("k.set", {"k": 1}, CALLER)
+    look(daemon, kernel, now, 2, outcome(visit=1))
+    by_visits(daemon)
+    daemon.set_policies(parse([{"prefix": PREFIX, "pin": "vegas"}], arms=["vegas"]), CALLER)
+    look(daemon, kernel, now, 2)
+    (ended,) = ask(daemon, "mpts.status")["given_up"]  # type: ignore[misc]
+    assert (ended["prefix"], ended["pulls"]) == (PREFIX, 0)
+    assert ended["reason"] == "a policy or an experiment chooses the prefix's arms now"
+    look(daemon, kernel, now, 10)
+    with pytest.raises(InvalidValueError) as caught:
+        by_visits(daemon)
+    assert (caught.value.field, "no policy" in caught.value.allowed) == ("prefix", True)

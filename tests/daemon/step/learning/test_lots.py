@@ -29,6 +29,13 @@ def test_an_outcome_tells_what_its_visit_drew(
     assert lots.drawn(told).tolist() == [trial if tries else incumbent]
     assert lots.incumbents(told["generation"]).tolist() == [incumbent]
     assert generation != 0
+    assert not lots.are_pulls(told["generation"], lots.drawn(told))[0]
+    # The same plan for a team selection.
+    pulls = lots.generations(pair[:, 0], pair[:, 1], number, np.array([True]))
+    told["generation"] = pulls
+    assert lots.drawn(told).tolist() == [trial if tries else incumbent]
+    assert lots.incumbents(pulls).tolist() == [incumbent]
+    assert lots.are_pulls(pulls, lots.drawn(told))[0] == (tries or trial == incumbent)
     assert lots.chance(told)[0] == pytest.approx(chance if tries else 1 - chance, abs=1.6e-5)
 
 
