@@ -33,6 +33,8 @@ QUEUE_RISES: Final = 2.0
 """A high RTT calls for a test of the queue after this multiple of the time that shows a longer path."""
 COMPARE_RTTS: Final = 16
 """Number of round trips in which the probing arm fills a path and shows its rate."""
+FULL_AT: Final = 2.0
+"""If the RTT is this multiple of the floor, the path is full, and the probing arm has nothing to fill."""
 FULL_RESTS: Final = 4.0
 """The filling arm stays for this multiple of the time beside a rival. Then the probing arm is asked anew. The
 next stay is twice as long.
@@ -480,7 +482,9 @@ class Transitions(SlotArrays):
         self._was_steady[slots] = steady
         # BBR loses packets at a policer until it has seen the policer's rate, which takes as long again.
         rtts = np.where(losing, 2, 1) * COMPARE_RTTS
-        hold_s = np.maximum(self._settings.start_s / 2, rtts * self.looks.mean_us[slots] * 1e-6)
+        # On a slow link a queue stretches a round trip to seconds, and the probing arm would keep it.
+        rtt_us = np.minimum(self.looks.mean_us[slots], FULL_AT * self.looks.floor_us[slots])
+        hold_s = np.maximum(self._settings.start_s / 2, rtts * rtt_us * 1e-6)
         self._probe(slots, State.COMPARES, now_ns, hold_s)
 
     def _fill(self, slots: Slots, now_ns: Floats) -> None:

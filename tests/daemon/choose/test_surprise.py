@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -252,6 +253,25 @@ def test_a_fall_soon_after_a_probe_is_probed_as_soon_as_one_is_due() -> None:
     assert 8.0 < probes_s[1] < 11.0
     assert probes_s[1] + 9.0 < probes_s[2] < probes_s[1] + 11.0
     assert int(arms[-1, 0]) == BBR, "it has shown more"
+
+
+def test_a_comparison_behind_a_queue_takes_no_longer_than_on_an_empty_path() -> None:
+    """The link falls to a fifth, and the careful arm's packets queue. As on cellular links, the RTT swings."""
+
+    def slows(t: float, arm: int) -> tuple[float, float]:
+        if t < 1.0:
+            # The careful arm follows a rate that varies.
+            return 40.0 if t < 0.5 else 400.0, 1.0
+        return (40.0, 1.0) if t < 12.0 else (45.0 if round(t * 4) % 4 == 0 else 700.0, 0.2)
+
+    arms = run(duration_s=30.0, under=slows, chooser=checking())
+    (began_s, ended_s), *_ = [
+        (at_s, after_s)
+        for (at_s, arm), (after_s, _) in itertools.pairwise(times_s(arms[:, 0]))
+        if arm == BBR and at_s > 12.0
+    ]
+    # Two looks of two round trips, instead of 16 round trips of half a second.
+    assert ended_s - began_s < 3.5
 
 
 class Policer:
