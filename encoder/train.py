@@ -94,7 +94,7 @@ class Batch:
         return [Batch(*part) for part in zip(*(t.split(size, dim=1) for t in tensors), strict=True)]
 
     def drawn(self, size: int) -> list[Batch]:
-        """Return the batch in pieces of `size` flows, which are drawn by lot. The last piece may be smaller."""
+        """Return the batch in pieces of `size` flows, drawn by lot. The last piece may be smaller."""
         tensors = (self.inputs, self.arm, self.reward, self.weight)
         lots = torch.randperm(len(self.inputs)).split(size)
         return [Batch(*(t[lot] for t in tensors)) for lot in lots]

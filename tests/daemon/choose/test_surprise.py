@@ -256,7 +256,7 @@ def test_a_fall_soon_after_a_probe_is_probed_as_soon_as_one_is_due() -> None:
 
 
 def test_a_comparison_behind_a_queue_takes_no_longer_than_on_an_empty_path() -> None:
-    """The link falls to a fifth, and the careful arm's packets queue. As on cellular links, the RTT swings."""
+    """The link falls to a fifth, and the careful arm's packets queue. As on cellular links, it swings."""
 
     def slows(t: float, arm: int) -> tuple[float, float]:
         if t < 1.0:
