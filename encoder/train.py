@@ -240,7 +240,7 @@ def main(arguments: abc.Sequence[str] | None) -> int:
             "revision": artifacts.revision(),
             "data": digest(data),
             "settings": asdict(settings),
-            "paths": {split: len(members) for split, members in data.items()},
+            "flows": {split: len(members) for split, members in data.items()},
             "epochs": len(curve),
             "results": {name: asdict(scores) for name, scores in results.items()},
         },
