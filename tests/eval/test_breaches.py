@@ -12,6 +12,7 @@ from ltp_switcher.arrays import Floats
 from ltp_switcher.eval.run.scenario import Scenario, parse_scenario
 from ltp_switcher.eval.run.series import FlowSeries
 from ltp_switcher.eval.suite.breaches import breaches, of_flow, table_rows
+from ltp_switcher.eval.suite.page import Results, html
 from ltp_switcher.eval.suite.single import SinglePath
 
 BINS = 400
@@ -66,7 +67,7 @@ def test_an_arm_counts_as_shown_only_after_it_ran() -> None:
     arms = ("vegas",) * 200 + ("bbr",) * 10 + ("vegas",) * 190
     flow = series("rule", np.full(BINS, 5.0), arms)
     shown, of_any = of_flow(path(), flow, {"bbr": [TWIN]})
-    assert of_any == pytest.approx((40 - 3) / 40, abs=0.005)
+    assert of_any == pytest.approx((40 - 3) / 40, abs=0.001)
     assert shown == pytest.approx((20 - 3) / 40, abs=0.005)
 
 
@@ -92,3 +93,9 @@ def test_the_table_names_the_worst_path() -> None:
     assert (scheme, number, worst.split()[1]) == ("rule", "2", "bad-1")
     assert float(mean) == float(of_any) == pytest.approx(8.4, abs=0.3)
     assert table_rows(breaches({"calm-1": calm}))[0][3] == "none"
+    results = Results(set_name="x", kernel="6.1", quick=False, wall_s=0.0, breaches=found)
+    told = results.to_dict()["breaches"]
+    assert isinstance(told, dict)
+    assert told["rule"]["shown"] == pytest.approx(0.084, abs=0.003)
+    assert [one["path"] for one in told["rule"]["paths"]] == ["calm-1", "bad-1"]
+    assert worst in html(results, {})
