@@ -27,6 +27,7 @@ from ltp_switcher.arrays import Floats, Indices
 from ltp_switcher.daemon.choose.bandit.replay import replay_file
 from ltp_switcher.daemon.settings.schema import LearningSection
 from ltp_switcher.encoder.gru import GRUEncoder
+from ltp_switcher.errors import ArtifactError
 from ltp_switcher.eval.report.drawing import headline, picture
 from ltp_switcher.eval.report.engine_agreement import shortened
 from ltp_switcher.eval.run.collection import collect_path
@@ -81,7 +82,7 @@ def measure_contexts(
 
     Raises:
         LabError: the lab failed.
-        ArtifactError: a recording cannot be read.
+        ArtifactError: a recording cannot be read, or has several flows.
     """
 
     def inputs_of(scenario: Scenario) -> Floats:
@@ -89,8 +90,10 @@ def measure_contexts(
         with tempfile.TemporaryDirectory(prefix="ltp-contexts-") as folder:
             recording = Path(folder) / "recording.npy"
             recording.write_bytes(collect_path(shorter, POOL, seed, kernel))
-            (flow,) = replay_file(recording, LearningSection())
-            return flow["inputs"].astype(np.float64)
+            flows = replay_file(recording, LearningSection())
+            if len(flows) != 1:
+                raise ArtifactError(f"{scenario.name} must have one flow, not {len(flows)}")
+            return flows[0]["inputs"].astype(np.float64)
 
     with Progress(console=progress) as bar, ThreadPoolExecutor(default_parallel()) as pool:
         task = bar.add_task("recordings", total=len(scenarios))

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from ltp_switcher.encoder.gru import GRUEncoder
-from ltp_switcher.errors import LtpSwitcherError
+from ltp_switcher.errors import ArtifactError, LtpSwitcherError
 from ltp_switcher.eval.cli import main as cli
 from ltp_switcher.eval.cli import output
 from ltp_switcher.eval.report import contexts
-from ltp_switcher.eval.report.contexts import draw_contexts, encode, place
+from ltp_switcher.eval.report.contexts import draw_contexts, encode, measure_contexts, place
+from ltp_switcher.eval.run.bundled import find_scenario
 
 RNG = np.random.default_rng(3)
 NOISE = [RNG.normal(size=(700, 5)) for _ in range(3)]
@@ -31,6 +33,14 @@ def test_paths_apart_and_paths_alike(tmp_path: Path) -> None:
     assert np.linalg.norm(centres[0] - centres[2]) > spread
     draw_contexts(tmp_path / "contexts.png", found)
     assert (tmp_path / "contexts.png").stat().st_size > 10_000
+
+
+def test_a_scenario_of_several_flows_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "collect_path", lambda *_: b"")
+    monkeypatch.setattr(contexts, "replay_file", lambda *_: [{}, {}])
+    scenarios, encoder = [find_scenario("lossy")], GRUEncoder.from_file()
+    with pytest.raises(ArtifactError, match="lossy must have one flow, not 2"):
+        measure_contexts(scenarios, encoder, Console(quiet=True), seed=1, kernel="6.1")
 
 
 def test_a_start_does_not_count() -> None:

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Ints, Slots
-from ltp_switcher.daemon.choose.teams.terms import STALLED_NS, Eq1, Found, Outcome, Progress, Terms
+from ltp_switcher.daemon.choose.teams.terms import STALLED_NS, Budgeted, Eq1, Found, Outcome, Progress, Terms
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.performance import COUNTS, RTT_SAMPLES, performance, step_counts
 from ltp_switcher.daemon.settings.schema import MptsSection
@@ -41,13 +41,11 @@ _PULL_DTYPE: Final = np.dtype(
 
 
 @dataclass(slots=True)
-class Search:
+class Search(Budgeted):
     """A selection under way on a prefix. A pull is one trial of an arm. Arm i of `bandit` has the id
     `arms[i]`.
     """
 
-    terms: Terms
-    bandit: SuccessiveAcceptsRejects
     started_ns: int
     members: list[int] = field(default_factory=list)
     """Slots of the flows that take part. The flow whose turn comes last is at the end."""
@@ -59,19 +57,9 @@ class Search:
     """Time before which no further pull begins, CLOCK_MONOTONIC."""
 
     @property
-    def arms(self) -> tuple[int, ...]:
-        """Ids of the arms, in the order of `bandit`."""
-        return self.terms.candidates
-
-    @property
     def progress(self) -> Progress:
         """The number of pulls so far, and the mean reward of each arm."""
-        bandit = self.bandit
-        means = {
-            arm: float(mean) if pulls else None
-            for arm, mean, pulls in zip(self.arms, bandit.means, bandit.pulls, strict=True)
-        }
-        return Progress("budget", bandit.k, int(bandit.pulls.sum()), bandit.budget, means, {})
+        return self.told("budget")
 
 
 class Pulls(SlotArrays):

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 from ltp_switcher.arrays import Floats
 from ltp_switcher.daemon.datapath.performance import Performance
 from ltp_switcher.measures import BYTES_TO_MBIT, reward
+from ltp_switcher.mpts import SuccessiveAcceptsRejects
 
 Method = Literal["tournament", "budget", "visits"]
 """The way to find a team. `tournament` compares arms with the incumbent, the arm of the policy (`pairs`).
@@ -83,6 +84,30 @@ class Outcome:
     """Reward that the visits of a selection by visits have cost, in rewards of one flow; None for other
     methods.
     """
+
+
+@dataclass(slots=True)
+class Budgeted:
+    """A selection by Mutant's Algorithm 2 under way on a prefix. Arm i of `bandit` has the id `arms[i]`."""
+
+    terms: Terms
+    bandit: SuccessiveAcceptsRejects
+
+    @property
+    def arms(self) -> tuple[int, ...]:
+        """Ids of the arms, in the order of `bandit`."""
+        return self.terms.candidates
+
+    def told(self, method: Method, cost: float | None = None) -> Progress:
+        """The number of pulls so far, and the mean of each arm's pulls. `method` and `cost` are as in
+        `Progress`.
+        """
+        bandit = self.bandit
+        means = {
+            arm: float(mean) if pulls else None
+            for arm, mean, pulls in zip(self.arms, bandit.means, bandit.pulls, strict=True)
+        }
+        return Progress(method, bandit.k, int(bandit.pulls.sum()), bandit.budget, means, {}, cost)
 
 
 Found = Callable[[str, Outcome, list[int]], None]

@@ -27,7 +27,7 @@ from typing import Final
 
 import numpy as np
 
-from ltp_switcher.daemon.choose.teams.terms import Outcome, Progress, Terms
+from ltp_switcher.daemon.choose.teams.terms import Budgeted, Outcome, Progress, Terms
 from ltp_switcher.errors import InvalidValueError
 from ltp_switcher.mpts import SuccessiveAcceptsRejects
 
@@ -42,13 +42,11 @@ GIVEN_UP_MAX: Final = 64
 
 
 @dataclass(slots=True)
-class VisitSearch:
+class VisitSearch(Budgeted):
     """A selection under way on a prefix. A pull, one trial of an arm, is a whole visit: a group of flows that
     began near each other. Arm i of `bandit` has the id `arms[i]`.
     """
 
-    terms: Terms
-    bandit: SuccessiveAcceptsRejects
     pulled_s: float
     """Unix time at which the latest pull ended, or the start of the selection."""
     cost: float = 0.0
@@ -57,19 +55,9 @@ class VisitSearch:
     """Values of visits that have ended before their pulls were due, by index of the arm."""
 
     @property
-    def arms(self) -> tuple[int, ...]:
-        """Ids of the arms, in the order of `bandit`."""
-        return self.terms.candidates
-
-    @property
     def progress(self) -> Progress:
         """The number of pulls so far, the mean value of each arm's pulls, and the cost."""
-        bandit = self.bandit
-        means = {
-            arm: float(mean) if pulls else None
-            for arm, mean, pulls in zip(self.arms, bandit.means, bandit.pulls, strict=True)
-        }
-        return Progress("visits", bandit.k, int(bandit.pulls.sum()), bandit.budget, means, {}, self.cost)
+        return self.told("visits", self.cost)
 
 
 @dataclass(frozen=True, slots=True)
