@@ -69,8 +69,10 @@ def of_flow(
         flow: series of the flow that is judged.
         arms: series of the arms alone on the same path, by arm, one for each seed.
     """
-    life = flow.life(scenario.flows[0].start_s, scenario.flows[0].stop_s)
-    bins = min(int(life.sum()), *(run.t_s.size for runs in arms.values() for run in runs))
+    start_s, stop_s = scenario.flows[0].start_s, scenario.flows[0].stop_s
+    life = flow.life(start_s, stop_s)
+    twins = {arm: [rewards(run)[run.life(start_s, stop_s)] for run in runs] for arm, runs in arms.items()}
+    bins = min(int(life.sum()), *(one.size for of in twins.values() for one in of))
     if not bins:
         return 0.0, 0.0
     own = _smooth(rewards(flow)[life][:bins])
@@ -79,8 +81,8 @@ def of_flow(
     allowed_s = max(SETTLE_S, SETTLE_RTTS * rtt_s) + max(PROBE_S, PROBE_RTTS * rtt_s)
     of_any: Bools = np.zeros(bins, np.bool_)
     of_shown: Bools = np.zeros(bins, np.bool_)
-    for arm, runs in arms.items():
-        twin = np.mean([_smooth(rewards(run)[:bins]) for run in runs], axis=0)
+    for arm, of in twins.items():
+        twin = np.mean([_smooth(one[:bins]) for one in of], axis=0)
         below = own < STARVES * twin
         of_any |= below
         of_shown |= below & np.maximum.accumulate(ran == arm)

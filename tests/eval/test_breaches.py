@@ -84,6 +84,13 @@ def test_the_twin_counts_at_the_same_time_and_as_the_mean_of_its_seeds() -> None
     assert of_flow(path(), flow, {"bbr": [falls, TWIN]})[0] > 0.1
 
 
+def test_a_flow_that_begins_later_is_compared_from_its_start_on() -> None:
+    scenario = path()
+    later = replace(scenario, flows=(replace(scenario.flows[0], start_s=5.0),))
+    falls = starving(10, 20)
+    assert of_flow(later, series("rule", falls), {"bbr": [series("bbr", falls)]}) == (0.0, 0.0)
+
+
 def test_the_table_names_the_worst_path() -> None:
     calm = SinglePath("static", path(), {"rule": [TWIN], "bbr": [TWIN]})
     bad = replace(calm, series={"rule": [series("rule", starving(10, 20))], "bbr": [TWIN]})
