@@ -46,9 +46,11 @@ CALM_S: Final = 600.0
 """Time in seconds. A surprise (an arm of the daemon's policy earned too little) counts if no other surprise
 came within this time before it.
 """
-BOUND: Final = 2.0
+BOUND: Final = 3.0
 """Number of standard deviations between the mean of an effect (an arm's gain in log reward) and its lower
-bound. One in forty effects lies below its lower bound.
+bound. One in 740 effects lies below its lower bound. The learner looks at several arms after each visit, and
+so meets the rare one: with 2, a fifth of all visits ran on arms that were no better
+(docs/lab-notes/traffic.md).
 """
 
 
@@ -247,7 +249,7 @@ class Learner:
         return found.but(hosts, self.posteriors.mixture(prefixes[hosts], prior, now_s, hosts=True))
 
     def _of_prefixes(self, prefixes: Ints, now_s: float) -> Mixture:
-        prior = self.paths.prior(prefixes, self._wider)
+        prior = self.paths.prior(prefixes, self._wider.without(prefixes))
         others = None
         if self.site.hosts.any():
             own = self.posteriors.known(prefixes, now_s)

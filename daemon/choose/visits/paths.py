@@ -122,9 +122,11 @@ class Paths:
     def prior(self, prefixes: Ints, wider: Effects) -> Effects:
         """Return the effects to expect on m prefixes, shape (m, arms).
 
-        They follow from the mean over all prefixes (`wider`, shape (1, arms)) and from the prefixes' paths.
+        They follow from the mean over other prefixes (`wider`, shape (m, arms) or (1, arms)) and from the
+        prefixes' paths.
         """
-        mean, variance = (np.repeat(part, len(prefixes), axis=0) for part in (wider.mean, wider.variance))
+        size = len(prefixes), wider.mean.shape[1]
+        mean, variance = (np.broadcast_to(part, size).copy() for part in (wider.mean, wider.variance))
         if self._share.any():
             z, slots = self._z(self._logs(prefixes)), np.zeros(len(prefixes), np.int64)
             means = self._model.means(slots, z)

@@ -105,6 +105,34 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True)
+class Wider(Effects):
+    """The mean effects over prefixes, shape (1, arms), and what each prefix has added to them."""
+
+    weights: Floats
+    """Weight of each prefix in the means, shape (n, arms)."""
+    values: Floats
+    """Effects on each prefix as they entered the means, shape (n, arms)."""
+
+    def without(self, prefixes: Ints) -> Effects:
+        """Return the means without each of these prefixes, shape (m, arms).
+
+        This is what the other prefixes tell of a prefix. With its own visits in the mean, they would count
+        twice: as the evidence, and as the knowledge before it.
+        """
+        known = prefixes < len(self.weights)
+        at = np.where(known, prefixes, 0)
+        size = (len(prefixes), self.mean.shape[1])
+        weights, values = np.zeros(size), np.zeros(size)
+        if len(self.weights):
+            weights[known], values[known] = self.weights[at[known]], self.values[at[known]]
+        told = self.variance > 0
+        total = np.divide(1.0, self.variance, out=np.ones_like(self.variance), where=told)
+        left = total - weights
+        mean: Floats = (total * self.mean - weights * values) / left
+        return Effects(mean, np.where(told, 1.0 / left, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
 class Mixture:
     """The posteriors of effects, which may be like the effects of other prefixes, or unlike them. An effect
     is an arm's gain in log reward over the choice of the daemon's usual policy.
@@ -355,7 +383,7 @@ class Posteriors:
         noise: Floats = self._factor[prefixes] * (self.noise.visit + self.noise.flow)
         return noise
 
-    def wider(self, now_s: float, among: Ints | None = None) -> Effects:
+    def wider(self, now_s: float, among: Ints | None = None) -> Wider:
         """The mean effects over prefixes with visits, trimmed at both ends, shape (1, arms).
 
         A prefix weighs 1 / (its variance + the variance between prefixes). `among` has the numbers of the
@@ -364,8 +392,9 @@ class Posteriors:
         known = np.flatnonzero(self.visits) if among is None else among
         mean, variance = np.zeros((1, self.arms)), np.zeros((1, self.arms))
         variance[:, 1:] = self.noise.between
+        weights_of, values_of = np.zeros((len(self), self.arms)), np.zeros((len(self), self.arms))
         if not known.size:
-            return Effects(mean, variance)
+            return Wider(mean, variance, weights_of, values_of)
         spreads = self._variances(known, np.full(known.size, now_s))
         for arm in range(1, self.arms):
             own = 1.0 / spreads[:, arm] - 1.0 / _DIFFUSE
@@ -379,7 +408,8 @@ class Posteriors:
             total = kept.sum() + 1.0 / self.noise.between
             mean[0, arm] = (kept * values).sum() / total
             variance[0, arm] = 1.0 / total
-        return Effects(mean, variance)
+            weights_of[known[tells], arm], values_of[known[tells], arm] = kept, values
+        return Wider(mean, variance, weights_of, values_of)
 
     def forget(self, prefixes: Ints) -> None:
         """Forget all that is known about these prefixes, so that they are like new ones."""

@@ -127,6 +127,26 @@ def many(effects: np.ndarray, noise: Noise, visits: int = 20, spread: float = 0.
     return found
 
 
+def test_what_other_prefixes_tell_leaves_out_the_prefix_itself() -> None:
+    """One of two prefixes has an effect of 2, the other one of 0. With its own visits counted twice, the
+    first would be surer than they make it.
+    """
+    found = many([2.0, 0.0], STILL)
+    wider = found.wider(0.0)
+    assert 0.5 < wider.mean[0, 1] < 1.1
+    others = wider.without(np.array([0, 1, 7]))
+    assert others.mean[0, 1] == pytest.approx(0.0, abs=0.2), "the second prefix alone tells"
+    assert others.mean[1, 1] > 0.5
+    assert others.variance[0, 1] > wider.variance[0, 1]
+    # A new prefix is told of by all.
+    assert others.mean[2].tolist() == wider.mean[0].tolist()
+    assert others.variance[2].tolist() == pytest.approx(wider.variance[0].tolist())
+    only = many([2.0], STILL).wider(0.0).without(np.array([0]))
+    assert only.mean[0].tolist() == pytest.approx([0.0] * ARMS, abs=1e-9), "nobody else tells anything"
+    assert only.variance[0, 1] == pytest.approx(STILL.between)
+    assert (others.mean[:, 0], others.variance[:, 0]) == (pytest.approx([0.0] * 3), pytest.approx([0.0] * 3))
+
+
 def test_the_wider_level_is_the_mean_of_its_prefixes() -> None:
     effects = np.random.default_rng(3).normal(0.4, 0.3, 200)
     wider = many(effects, STILL).wider(0.0)
