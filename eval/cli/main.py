@@ -412,6 +412,10 @@ def _add_traffic_replay(add: Commands) -> None:
     made.add_argument(
         "--replays", type=whole(2, 1000), default=8, metavar="N", help="number of replays; default: 8"
     )
+    made.add_argument(
+        "--alike", action="store_true",
+        help=f"give every arm the visits of {traffic.DECISION}, so that each other incumbent is a false one",
+    )  # fmt: skip
 
 
 def _add_claims(add: Commands) -> None:

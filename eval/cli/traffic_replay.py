@@ -24,6 +24,8 @@ def replay(options: argparse.Namespace, console: Console, progress: Console) -> 
     """Replay the learner `options.replays` times, and print a table or JSON. No lab is run."""
     flows = narrowed(read_flows(options.folders), options.paths, options.seeds, [])
     paths = traffic_replay.measured(flows, DECISION)
+    if options.alike:
+        paths = traffic_replay.alike(paths)
     seeds = track(range(1, options.replays + 1), "replaying", console=progress, transient=True)
     found = [traffic_replay.replay(paths, seed, options.visits) for seed in seeds]
     if options.json:
@@ -44,7 +46,8 @@ def replay(options: argparse.Namespace, console: Console, progress: Console) -> 
 
 def _table(found: list[traffic_replay.Replay]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for head in ("visits", "reward over the decision", "gap closed", "flows in trials"):
+    heads = "visits", "reward over the decision", "gap closed", "flows in trials", "on other incumbents"
+    for head in heads:
         table.add_column(head)
     for windows in zip(*(one.windows for one in found), strict=True):
         first = windows[0]
@@ -53,6 +56,7 @@ def _table(found: list[traffic_replay.Replay]) -> Table:
             _mean([window.reward for window in windows], "{:.3f}"),
             _mean([window.closed for window in windows], "{:.2f}"),
             f"{np.mean([window.trials for window in windows]):.1%}",
+            f"{np.mean([window.others for window in windows]):.1%}",
         )
     return table
 

@@ -75,6 +75,8 @@ class Window:
     """Share of the log gap to the best lot of each path; NaN without a gap."""
     trials: float
     """Share of the flows whose lot was not the incumbent's."""
+    others: float
+    """Share of the flows that ran on an incumbent other than the decision's own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,18 @@ class Replay:
     """Cost of all trials as a share of all flows' reward, by the learner's own ledger."""
     path_changes: int
     """Changes of paths that the learner saw. All are false alarms, because visits are drawn in any order."""
+
+
+def alike(paths: Sequence[Measured]) -> list[Measured]:
+    """Return the same paths with the decision's visits for every lot, so that no arm is better than another.
+
+    Each incumbent that the learner finds there is a false one.
+    """
+    made = []
+    for path in paths:
+        visits = dict.fromkeys(path.visits, path.visits[lots.DECISION])
+        made.append(Measured(path.path, visits, dict.fromkeys(visits, 0.0)))
+    return made
 
 
 def measured(flows: FlowSet, decision: str) -> list[Measured]:
@@ -230,13 +244,16 @@ def _windows(
     for first, last in WINDOWS:
         if first > visits:
             continue
-        gains, trials = [], []
+        gains, trials, others = [], [], []
         for path, of_path in zip(paths, drawn, strict=True):
             window = of_path[first - 1 : last]
             flows = [count for _, _, count in window]
             gains.append(np.average([path.gains[lot] for lot, _, _ in window], weights=flows))
             trials.append(np.average([tried for _, tried, _ in window], weights=flows))
+            found = [lot != lots.DECISION and not tried for lot, tried, _ in window]
+            others.append(np.average(found, weights=flows))
         gain = float(np.mean(gains))
         closed = gain / best if best > 0 else math.nan
-        made.append(Window(first, min(last, visits), math.exp(gain), closed, float(np.mean(trials))))
+        shares = float(np.mean(trials)), float(np.mean(others))
+        made.append(Window(first, min(last, visits), math.exp(gain), closed, *shares))
     return made

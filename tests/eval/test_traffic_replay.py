@@ -21,13 +21,17 @@ SPEEDS = {"switcher": (1.0, 2.0), "vegas": (2.2, 0.8), "bbr": (0.9, 1.5)}
 """Mbit/s of each scheme on each path."""
 
 
-def made(speeds: dict[str, tuple[float, float]], flows: int = 60) -> FlowSet:
-    """Visits of two flows of 100 KB each, every 30 s, with an RTT of 50 ms and noise in their speed."""
+def made(speeds: dict[str, tuple[float, float]], flows: int = 60, tails: float = 0.0) -> FlowSet:
+    """Visits of two flows of 100 KB each, every 30 s, with an RTT of 50 ms and noise in their speed.
+
+    With `tails` the noise is Student's t with three degrees of freedom and this standard deviation.
+    """
     parts = []
     for scheme, of_path in enumerate(speeds.values()):
         for path, mbps in enumerate(of_path):
             run = np.zeros(flows, FLOW_DTYPE)
-            noise = np.random.default_rng((scheme, path)).normal(0.0, 0.1, flows)
+            rng = np.random.default_rng((scheme, path))
+            noise = tails * rng.standard_t(3, flows) / math.sqrt(3) if tails else rng.normal(0.0, 0.1, flows)
             run["scheme"], run["seed"], run["path"] = scheme, 1, path
             run["at_s"] = 30.0 * (np.arange(flows) // 2) + np.arange(flows) % 2 * 0.1
             run["asked_bytes"], run["delivered"], run["rtt_ms"] = 100_000, 70, 50.0
@@ -68,6 +72,18 @@ def test_where_no_arm_is_better_it_stays_with_the_decision() -> None:
     found = traffic_replay.replay(traffic_replay.measured(made(worse), "switcher"), 1, 100)
     assert math.isnan(found.windows[-1].closed)
     assert 0.97 <= found.windows[-1].reward <= 1.0
+
+
+def test_where_all_arms_are_alike_hardly_a_visit_runs_on_another_incumbent() -> None:
+    """Log rewards of flows differ by 1, with heavy tails, and a server has two prefixes."""
+    paths = traffic_replay.alike(traffic_replay.measured(made(SPEEDS, flows=400, tails=0.5), "switcher"))
+    for path in paths:
+        assert len({id(visits) for visits in path.visits.values()}) == 1
+    found = [traffic_replay.replay(paths, seed, 200) for seed in (1, 2, 3, 4)]
+    assert [window.reward for one in found for window in one.windows] == [1.0] * 16
+    assert np.mean([window.others for one in found for window in one.windows]) < 0.03
+    assert max(window.others for one in found for window in one.windows) < 0.2
+    assert sum(window.trials for one in found for window in one.windows) > 0
 
 
 def test_the_command_prints_means_and_gives_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
