@@ -84,14 +84,35 @@ class Team(Answer):
     )
 
 
+class Preference(Answer):
+    """The outcome of a tournament that binds no flow: the arm that flows to a prefix prefer to the arm of the
+    policy, while nothing speaks against it.
+    """
+
+    prefix: str = Field(description="Destination prefix of the tournament", examples=["192.0.2.0/24"])
+    arm: str | None = Field(
+        description="The arm that flows prefer. It is null if no other arm was better, or if the preference "
+        "has ended because the path has changed or the arm has earned less than the arm before it",
+        examples=["vegas"],
+    )
+    left_s: float = Field(description="Time until the outcome is forgotten, and another tournament begins, s")
+    log_ratio: dict[str, float] = Field(
+        description="Mean logarithm of the reward over the incumbent's, by arm; 0 for its own"
+    )
+    half_width: dict[str, float] = Field(
+        description="Half of the width of the log ratio's interval, by arm that was judged"
+    )
+
+
 class TeamSearches(Answer):
-    """Team selections that are under way, the teams of those that are done, and the selections by visits that
-    ended without a team.
+    """Team selections that are under way, the teams and preferences of those that are done, and the
+    selections by visits that ended without a team.
     """
 
     running: bool
     searches: list[Search]
     teams: list[Team]
+    preferences: list[Preference] = Field(default=[])
     given_up: list[GivenUpSearch] = Field(default=[])
 
 

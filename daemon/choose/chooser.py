@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, PulseKinds, Slots
 from ltp_switcher.daemon.datapath import RecordArray
@@ -32,6 +33,20 @@ class Estimate:
     mean: float
     lower: float
     upper: float
+
+
+class Verdict(IntEnum):
+    """The news about a flow's path that end a preference, the arm that won a tournament on the path."""
+
+    NONE = 0
+    OTHER_PATH = 1
+    """The path has changed, or an arm has fallen on it, so earlier comparisons of arms say nothing."""
+    EARNED_LESS = 2
+    """The preferred arm has earned less than the arm before it had."""
+
+
+Verdicts = npt.NDArray[np.uint8]
+"""An array of `Verdict` values."""
 
 
 class Number(IntEnum):
@@ -212,6 +227,19 @@ class Chooser(ABC):
 
         None means that there is no such flow.
         """
+        return None
+
+    def preferable(self, arms: Sequence[int]) -> tuple[int, ...]:
+        """Return which of these arms flows could prefer; empty if the chooser takes no preferences."""
+        return ()
+
+    def prefer(self, slots: Slots, arm: int) -> None:  # noqa: B027 - as for `close`
+        """Let flows run this arm while nothing speaks against it, because it has won a tournament on their
+        path. `set_pool` withdraws the preference.
+        """
+
+    def verdicts(self, slots: Slots) -> Verdicts | None:
+        """The news since the last call that end a preference, shape (n,); None if there are none."""
         return None
 
     def drains(self, slots: Slots, records: RecordArray) -> Bools | None:

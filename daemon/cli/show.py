@@ -248,6 +248,10 @@ def mpts(options: argparse.Namespace) -> int:
         gaps = ", ".join(f"{arm} {gap:.2g}" for arm, gap in as_object(team["gaps"]).items())
         told = ["found", *_cost(team), *([f"gaps: {gaps}"] if gaps else []), *_ratios(team)]
         rows.append([cell(team["prefix"]), "; ".join(told), words(team["arms"])])
+    for found_one in as_objects(found.get("preferences", [])):
+        arm, left = found_one["arm"], f"{float(cell(found_one['left_s'])) / 60:.0f} min left"
+        says = "no arm is preferred" if arm is None else f"{arm} is preferred"
+        rows.append([cell(found_one["prefix"]), "; ".join([f"{says}, {left}", *_ratios(found_one)]), ""])
     return print_table(options, ["prefix", "selection", "team"], rows)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 import ltp_switcher
+from ltp_switcher.daemon.choose.teams.teams import AGE_NS
 from ltp_switcher.daemon.choose.teams.terms import Outcome, Progress, Terms, gaps
 from ltp_switcher.daemon.control import listing
 from ltp_switcher.daemon.control.answers import JsonList, Method, Params, Result
@@ -129,7 +130,7 @@ class Methods:
             "busy": engine.busy,
             "pool": arm_names(self._daemon.names, engine.chooser.pool),
             "k": engine.teams.k,
-            "searches": len(engine.teams.searches),
+            "searches": len(engine.teams.searches) + len(engine.teams.comparisons),
             "teams": len(engine.teams.found),
             "steps": count.steps,
             "missed_steps": count.missed_steps,
@@ -260,7 +261,7 @@ class Methods:
 
     def _cancel_mpts(self, params: Params) -> Json:
         prefix, teams = params.get("prefix"), self._daemon.engine.teams
-        running = sorted(teams.searches)
+        running = sorted({*teams.searches, *teams.comparisons})
         if prefix is not None and prefix not in running:
             allowed = f"a prefix with a selection under way: {', '.join(running) or 'none now'}"
             raise InvalidValueError("prefix", prefix, allowed)
@@ -274,7 +275,8 @@ class Methods:
     def _mpts(self, _: Params) -> Json:
         teams = self._daemon.engine.teams
         searches: list[Json] = [
-            self._search_json(prefix, search.progress) for prefix, search in teams.searches.items()
+            self._search_json(prefix, search.progress)
+            for prefix, search in (*teams.searches.items(), *teams.comparisons.items())
         ]
         given_up: list[Json] = [
             {**self._search_json(prefix, one.search.progress), "reason": one.reason}
@@ -288,7 +290,23 @@ class Methods:
             }
             for prefix, outcome in teams.found.items()
         ]  # fmt: skip
-        return {"running": bool(searches), "searches": searches, "teams": found, "given_up": given_up}
+        preferences: list[Json] = [
+            self._preference_json(prefix, outcome) for prefix, outcome in teams.preferred.items()
+        ]
+        return {
+            "running": bool(searches), "searches": searches, "teams": found,
+            "preferences": preferences, "given_up": given_up,
+        }  # fmt: skip
+
+    def _preference_json(self, prefix: str, outcome: Outcome) -> dict[str, Json]:
+        """The outcome of a tournament that binds no flow."""
+        left_s = (outcome.found_ns + AGE_NS - time.monotonic_ns()) * 1e-9
+        return {
+            "prefix": prefix, "arm": self._daemon.names[outcome.team[0]] if outcome.team else None,
+            "left_s": round(max(left_s, 0.0), 3),
+            "log_ratio": self._by_name(outcome.means or {}),
+            "half_width": self._by_name(outcome.half_widths or {}),
+        }  # fmt: skip
 
     def _search_json(self, prefix: str, progress: Progress) -> dict[str, Json]:
         return {

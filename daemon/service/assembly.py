@@ -14,7 +14,7 @@ from ltp_switcher.daemon.choose.lab.epsilon_greedy import EpsilonGreedyChooser
 from ltp_switcher.daemon.choose.lab.schedule import ScheduleChooser
 from ltp_switcher.daemon.choose.rule.roles import ROLES
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
-from ltp_switcher.daemon.choose.teams.teams import Teams
+from ltp_switcher.daemon.choose.teams.teams import Preferring, Teams
 from ltp_switcher.daemon.datapath import ArmInfo, Datapath, KernelConfig, protocol
 from ltp_switcher.daemon.datapath.arms import arm_id, candidate_ids
 from ltp_switcher.daemon.datapath.protocol import ArmId
@@ -128,6 +128,7 @@ def make_teams(config: Config, arms: Sequence[ArmInfo], pool: Sequence[int], cho
         names={arm.id: arm.name for arm in arms if arm.available},
         learns=config.daemon.policy == "mutant",
         free=chooser.free if chooser.keeps_arms else None,
+        preferring=Preferring(chooser.preferable, chooser.prefer) if chooser.preferable(pool) else None,
         zeta=config.learning.zeta,
         kappa=config.learning.kappa,
         seed=config.daemon.seed,

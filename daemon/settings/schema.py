@@ -360,8 +360,9 @@ class MptsSection(Section):
 
     enabled: bool = key(
         True,
-        "With the policy mutant: pick a team for each destination prefix by a paired tournament, from its "
-        "first flow on. This needs a k below the number of arms.",
+        "Compare other arms with the arm that runs, in a paired tournament on the long flows of each "
+        "destination prefix. The policies rule and mutant prefer the winner for ten minutes. With the policy "
+        "mutant and a k below the number of arms, the k best become the prefix's team instead.",
         live=True,
     )
     budget: int = key(

@@ -372,6 +372,9 @@ class Engine:
             given = visits.given(slots, given)
         decision = self.chooser.step(slots, records, given)
         self.breathe()
+        verdicts = self.chooser.verdicts(slots)
+        if verdicts is not None:
+            self.teams.hear(slots, verdicts)
         choice = self.teams.step(slots, records, of_policy(decision.arms))
         if visits is not None:
             choice = visits.step(slots, choice)

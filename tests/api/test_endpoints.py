@@ -201,7 +201,9 @@ def test_a_change_asks_the_daemon_once(
 
 
 def test_mpts(ask: Ask) -> None:
-    assert ask("GET", "/v1/mpts").json() == {"running": False, "searches": [], "teams": [], "given_up": []}
+    assert ask("GET", "/v1/mpts").json() == {
+        "running": False, "searches": [], "teams": [], "preferences": [], "given_up": [],
+    }  # fmt: skip
     assert ask("PUT", "/v1/k", json={"k": 1}).status_code == 200
     started = ask("POST", "/v1/mpts", json={})
     assert started.status_code == 202

@@ -153,6 +153,21 @@ def restarted() -> None:
     assert CLIENT.call("status")["flows"] == 3
 
 
+def comparing() -> None:
+    """The rule's flows compare other arms with theirs, and find one to prefer, or none."""
+    CLIENT.call("pool.set", arms=["bbr", "ltp", "vegas"])
+    until(
+        lambda: bool(CLIENT.call("mpts.status")["preferences"]),
+        lambda: (CLIENT.call("mpts.status"), CLIENT.call("flows.list")), patience_s=40.0,
+    )  # fmt: skip
+    (found,) = CLIENT.call("mpts.status")["preferences"]
+    assert found["prefix"] == "10.2.0.0/24", found
+    assert set(found["log_ratio"]) == {"bbr", "ltp", "vegas"}
+    assert found["arm"] is None or found["log_ratio"][found["arm"]] > 0.1
+    assert 500 < found["left_s"] <= 600
+    assert CLIENT.call("mpts.status")["teams"] == []
+
+
 if __name__ == "__main__":
-    {"steering": steering, "killed": killed, "restarted": restarted}[sys.argv[1]]()
+    {"steering": steering, "killed": killed, "restarted": restarted, "comparing": comparing}[sys.argv[1]]()
     print(sys.argv[1], "ok")

@@ -24,6 +24,7 @@ settle_rtts = 0.5
 measure_rtts = 2.0
 """
 RESTARTED = CONFIG.replace("[mpts]", '[pool]\narms = ["bbr", "cubic"]\nk = 1\n[mpts]')
+COMPARING = CONFIG.replace('"random"', '"rule"').replace("enabled = false", "enabled = true")
 SCRIPT = """
 sysctl -qw net.ipv4.tcp_congestion_control=reno
 default() { cat /proc/sys/net/ipv4/tcp_congestion_control; }
@@ -66,6 +67,13 @@ kill -HUP $daemon
 kill -TERM $daemon
 wait $daemon
 echo "default $(default)"
+
+# The rule's flows compare its arm with others. What they find binds no flow.
+start_daemon /lab/comparing.toml
+python3 /lab/checks.py comparing
+switcher mpts
+kill -TERM $daemon
+wait $daemon
 # The flows outlive the daemons: how long a daemon takes to start differs by kernel.
 kill $traffic
 """
@@ -74,7 +82,11 @@ kill $traffic
 @pytest.mark.lab
 @pytest.mark.parametrize("kernel", EACH_KERNEL)
 def test_life_of_the_daemon(kernel: str, tmp_path: Path) -> None:
-    overlay = {"lab/checks.py": HERE / "guest_checks.py", "lab/restarted.toml": RESTARTED.encode()}
+    overlay = {
+        "lab/checks.py": HERE / "guest_checks.py",
+        "lab/restarted.toml": RESTARTED.encode(),
+        "lab/comparing.toml": COMPARING.encode(),
+    }
     result = boot_with_daemon(SCRIPT, tmp_path, config=CONFIG, kernel=kernel, overlay=overlay)
     assert result.exit_code == 0
     assert not result.warnings
@@ -82,6 +94,7 @@ def test_life_of_the_daemon(kernel: str, tmp_path: Path) -> None:
         "steering ok",
         "killed ok",
         "restarted ok",
+        "comparing ok",
         "stopped with 0",
         "default reno",
         "default cubic",

@@ -9,9 +9,11 @@ from ltp_switcher.daemon.datapath import Datapath, FlowInfo, protocol
 PATIENCE_S = 20.0
 
 
-def until(true: Callable[[], bool], told: Callable[[], object] = lambda: "") -> None:
+def until(
+    true: Callable[[], bool], told: Callable[[], object] = lambda: "", patience_s: float = PATIENCE_S
+) -> None:
     """Wait for a fact that is to come; `told` describes what there is in its place."""
-    end_s = time.monotonic() + PATIENCE_S
+    end_s = time.monotonic() + patience_s
     while not true():
         assert time.monotonic() < end_s, told()
         time.sleep(0.02)

@@ -15,7 +15,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Indices, PulseKinds, Slots
 from ltp_switcher.daemon.choose.bandit import MutantAgent, StepResult
 from ltp_switcher.daemon.choose.bandit.guard import Baseline
-from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons, Told
+from ltp_switcher.daemon.choose.chooser import Chooser, Estimate, Reasons, Told, Verdicts
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.datapath import RecordArray
 
@@ -57,6 +57,18 @@ class GuardedChooser(Chooser):
         (n,).
         """
         return self._rule.starved(slots)
+
+    def preferable(self, arms: Sequence[int]) -> tuple[int, ...]:
+        """The arms that the rule could prefer."""
+        return self._rule.preferable(arms)
+
+    def prefer(self, slots: Slots, arm: int) -> None:
+        """Let the rule's arm be this one while nothing speaks against it."""
+        self._rule.prefer(slots, arm)
+
+    def verdicts(self, slots: Slots) -> Verdicts | None:
+        """The news since the last call that end a preference, shape (n,); None if there are none."""
+        return self._rule.verdicts(slots)
 
     def begins_anew(self, slots: Slots) -> Bools:
         """True where, since the last call, the rule has asked the learned arm, LTP, to forget the flow, shape

@@ -14,6 +14,7 @@ NEW, KNOWN, FELL, ROSE, OWN, QUEUED, SLOWER, RIVAL = range(8)
 IS_STEADY, VARIES, SWINGS, LOSSY, SHORTER, EARNED, SLOW, SHALLOW = range(8, 16)
 STARVED, SURPRISED, ALONE, STUCK, SAME, GENTLE, EMPTY, PAUSES = range(16, 24)
 LOSING, UNSEEN, DRAINS, LONGER, ACKS_WAIT, FILLED = range(24, 30)
+PREFERRED: Final = 30
 
 STATE: Final = np.array(
     (
@@ -67,4 +68,5 @@ def texts(settings: RuleSection) -> tuple[str, ...]:
         "the lowest RTT stayed around {value:.1f} ms when this arm's queue was empty: the path became longer",
         "ACKs waited for {value:.0f} ms on the way back: this arm shows whether the path has more",
         "ACKs waited on the way back, and this arm earned {value:.1f} times as much as another one had",
+        "this arm won a tournament on the path, a comparison in pairs with the arm that ran before",
     )

@@ -39,6 +39,10 @@ probing arm (`surprise`), and so is an arm to which losses leave less than half 
 pulse shows whether the careful arm's path has more rate (`pulses`). Where ACKs wait on the way back under the
 probing arm, the filling arm, Cubic, shows whether the path has more (`way_back`).
 
+An arm that has won a tournament on the path (`teams`) is a preference: it runs in place of the steady arm or
+of another choice. The preference ends where the path changes, or where the arm earns less than the arm before
+it had.
+
 The rule decides for players. A player is one or more flows that share a bottleneck (`siblings`). A player has
 a state, which moves by the signs of its looks (`transitions`). This file gives the flows of each player their
 arms. A young flow probes for itself if its siblings have nothing to share (`newcomers`).
@@ -53,7 +57,7 @@ from typing import Final
 import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, PulseKinds, Slots
-from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told
+from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told, Verdict, Verdicts
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, TIME_NS, read
 from ltp_switcher.daemon.choose.path.pauses import Pauses
 from ltp_switcher.daemon.choose.players.newcomers import Newcomers
@@ -67,12 +71,13 @@ from ltp_switcher.daemon.choose.rule.roles import (
     FILLS,
     PROBING,
     ROLE_COUNT,
+    ROLES,
     STEADY,
     roles_of,
 )
 from ltp_switcher.daemon.choose.rule.starts import Starts
 from ltp_switcher.daemon.choose.rule.states import ROLE, State
-from ltp_switcher.daemon.choose.rule.transitions import Transitions
+from ltp_switcher.daemon.choose.rule.transitions import NOTHING, Transitions
 from ltp_switcher.daemon.datapath import RecordArray
 from ltp_switcher.daemon.datapath.commands import PINNED
 from ltp_switcher.daemon.datapath.protocol import ArmId
@@ -140,7 +145,7 @@ class RuleChooser(Chooser):
         self._now_ns = 0
         self.reasons: Sequence[str] = why.texts(settings)
 
-    keeps_arms = True
+    keeps_arms = learns_from_teams = True
     needed_step_s = 0.05
     """Longest step that serves the rule, in seconds. A new flow waits one step for its first arm."""
 
@@ -150,7 +155,10 @@ class RuleChooser(Chooser):
         return self._pool
 
     def set_pool(self, arms: Sequence[int], slots: Slots | None = None) -> None:
-        """Give the roles to these arms, for the flows `slots`; for None, to all open and future flows."""
+        """Give the roles to these arms, for the flows `slots`; for None, to all open and future flows. Their
+        preferences end.
+        """
+        self._players.preferred[slice(None) if slots is None else self._siblings.player[slots]] = NOTHING
         if slots is None:
             self._pool = tuple(arms)
             self._give_pool(arms, np.arange(self._flows.capacity))
@@ -253,6 +261,26 @@ class RuleChooser(Chooser):
         players = self._siblings.player[slots]
         found: Bools = self._players.starved[players]
         self._players.starved[players] = False
+        return found
+
+    def preferable(self, arms: Sequence[int]) -> tuple[int, ...]:
+        """The arms of the roles that run where nothing is tested. The filling arm has no such role."""
+        roles = roles_of(arms)[: len(ROLES)].tolist()
+        return tuple(arm for arm in arms if arm in roles)
+
+    def prefer(self, slots: Slots, arm: int) -> None:
+        """Let the players of these flows run this arm while nothing speaks against it."""
+        given = self._flows.of_role[slots, : len(ROLES)] == arm
+        roles = np.where(given.any(axis=1), given.argmax(axis=1), NOTHING)
+        self._players.prefer(self._siblings.player[slots], roles)
+
+    def verdicts(self, slots: Slots) -> Verdicts | None:
+        """The news since the last call that end a preference, shape (n,); None if there are none."""
+        players = self._siblings.player[slots]
+        found: Verdicts = self._players.verdict[players]
+        if not found.any():
+            return None
+        self._players.verdict[players] = Verdict.NONE
         return found
 
     def starts(self) -> dict[str, int]:

@@ -271,6 +271,12 @@ class Surprise(SlotArrays):
         """Mean log reward of the role's last looks on the path, shape (n,); NaN if it has not run there."""
         return np.where(self._count[slots, role] > 0, self._level[slots, role], np.nan)
 
+    def below(self, slots: Slots, role: Ints, other: Ints) -> Bools:
+        """True where a role has shown less than another one over `MEMORY` looks each, shape (n,)."""
+        known = (self._looks[slots] >= MEMORY) & (self._count[slots, other] >= MEMORY) & (role != other)
+        found: Bools = known & (self._level[slots, role] < self._level[slots, other])
+        return found
+
     def left(self, slots: Slots) -> Floats:
         """The reward of the last look in percent of its arm's highest level, shape (n,)."""
         left: Floats = 100.0 * np.exp(-self._gap[slots])

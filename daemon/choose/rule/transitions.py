@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ltp_switcher.arrays import Bools, Floats, Ints, Slots
+from ltp_switcher.daemon.choose.chooser import Verdict
 from ltp_switcher.daemon.choose.path.looks import ROUND_TRIPS, TIME_NS, Looks
 from ltp_switcher.daemon.choose.path.model import BEHIND_QUEUE, PathModel
 from ltp_switcher.daemon.choose.path.pauses import Pauses
@@ -47,6 +48,8 @@ STUCK_S: Final = 5.0
 """Longest time that the careful arm's queue may need to empty, at one packet in each round trip, in seconds.
 An arm with a longer queue is stuck.
 """
+NOTHING: Final = -1
+"""The number that stands for no role, because the player prefers none."""
 
 
 class _Signs(NamedTuple):
@@ -113,6 +116,14 @@ class Transitions(SlotArrays):
     """Whether the filling arm is among the arms that the player's flows may run."""
     starved = column(np.bool_)
     """Whether the self-check has barred an arm; the reader sets it back."""
+    preferred = column(np.intp, initial=NOTHING)
+    """The role whose arm won a tournament on the path, and runs in place of the rule's choice; `NOTHING` if
+    there is none.
+    """
+    verdict = column(np.uint8)
+    """The last `Verdict` on the player's path; the reader sets it back."""
+    _instead_of = column(np.intp)
+    """The role that the rule had chosen when the preference began; the preferred role itself in a start."""
     _since_ns = column(np.int64)
     """Start of the flow, or of its present path; 0 before the first record."""
     _hold_ns = column(np.int64)
@@ -155,6 +166,15 @@ class Transitions(SlotArrays):
             self._hold_ns[players[new]] = max(1, int(self._settings.start_s * 1e9))
         return over
 
+    def prefer(self, players: Slots, roles: Ints) -> None:
+        """Let players run the arms of these roles while nothing speaks against them; both arrays have the
+        shape (n,).
+        """
+        self.preferred[players] = roles
+        # A flow in its start has not run the arm that the preferred one beat.
+        starts = self.state[players] == State.PROBES
+        self._instead_of[players] = np.where(starts, roles, self.role(players))
+
     def role(self, players: Slots) -> Ints:
         """The roles of these players, shape (n,)."""
         role: Ints = ROLE[self.state[players]]
@@ -189,6 +209,7 @@ class Transitions(SlotArrays):
         least_us = looks.least_us[slots]
         settled = seen[ROUND_TRIPS] >= self._settings.settle_rtts
         signs = self._signs(slots, seen, role, settled)
+        self._end_preferences(slots, role, signs)
         # The drained steady arm shows the floor, which BBR's start or test did not show.
         kept = (role == PROBING) | (signs.judged & ~signs.changed)
         kept |= self.drained[slots] & (role == STEADY) & ~settled
@@ -457,7 +478,14 @@ class Transitions(SlotArrays):
         role = ROLE[state]
         reason = np.where(starved, np.where(unseen, why.UNSEEN, why.STARVED), reason)
         # An arm that starves on this path is no reason to leave an arm that does not.
-        given = ready | (unfit & ~starved) | np.isin(reason, why.TRIALS)
+        unfit &= ~starved
+        prefers = self._prefers(slots)
+        state = np.where(prefers, AS_BEST[self.preferred[slots]], state)
+        role = ROLE[state]
+        reason = np.where(prefers, why.PREFERRED, reason)
+        given = ready | (unfit & ~prefers) | np.isin(reason, why.TRIALS)
+        # A preferred arm takes over at once, and leaves with its preference.
+        given |= again & np.where(prefers, role != self.role(slots), self.code[slots] == why.PREFERRED)
         at: Slots = slots[given]
         self._other_arm(at, shorter[given])
         # The careful arm's losses may have made its rate swing.
@@ -471,6 +499,28 @@ class Transitions(SlotArrays):
         probed = slots[probing]
         self._probe(probed, state[probing], np.full(probed.shape, self._now_ns), settings.rival_s)
         return at
+
+    def _prefers(self, slots: Slots) -> Bools:
+        """True where the player prefers an arm that is not barred, shape (n,)."""
+        role = self.preferred[slots]
+        found: Bools = role != NOTHING
+        if found.any():
+            found = found & ~self._surprise.barred(slots, role, self._now_ns)
+        return found
+
+    def _end_preferences(self, slots: Slots, role: Ints, signs: _Signs) -> None:
+        """End the preferences of paths that have changed, and of arms that earn less than the arm before
+        them. `role` has the players' roles, shape (n,).
+        """
+        other = signs.changed | signs.fell | signs.starves
+        self.verdict[slots[other]] = Verdict.OTHER_PATH
+        self.preferred[slots[other]] = NOTHING
+        runs = ~other & (signs.judged | (role == PROBING)) & (self.preferred[slots] == role)
+        if runs.any():
+            at = slots[runs]
+            less = at[self._surprise.below(at, role[runs], self._instead_of[at])]
+            self.verdict[less] = Verdict.EARNED_LESS
+            self.preferred[less] = NOTHING
 
     def _compare(self, slots: Slots, fell: Bools, losing: Bools, steady: Bools, now_ns: Floats) -> None:
         """The probing arm shows what the path has, because the arm fell, loses most of its reward, or ran

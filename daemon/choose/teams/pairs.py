@@ -113,7 +113,8 @@ class Tournament:
     prefix: str
     terms: Terms
     started_ns: int = 0
-    members: list[int] = field(default_factory=list)
+    members: dict[int, None] = field(default_factory=dict)
+    """The slots of the flows that take part, in the order in which they came."""
     order: tuple[int, ...] = ()
     """Ids of the arms, in the order in which `judge` counts them. The incumbent comes first."""
     judge: PairedTournament | None = None
@@ -203,7 +204,7 @@ class Tournaments(SlotArrays):
             search = Tournament(prefix, terms)
         self.searches[prefix] = search
         self._void(search)
-        search.members.append(slot)
+        search.members[slot] = None
 
     def leave(self, prefix: str, slot: int) -> None:
         """Take an ended flow out of the tournament. The prefix's next flow can continue the tournament."""
@@ -211,7 +212,7 @@ class Tournaments(SlotArrays):
         if search is None or slot not in search.members:
             return
         self._void(search)
-        search.members.remove(slot)
+        del search.members[slot]
         if not search.members:
             self._kept[prefix] = self.searches.pop(prefix)
             if len(self._kept) > KEPT_MAX:
@@ -223,6 +224,14 @@ class Tournaments(SlotArrays):
         search = self.searches.pop(prefix, None)
         if search is not None:
             self._void(search)
+
+    def begin_anew(self, prefix: str) -> None:
+        """Forget what the prefix's tournament has found so far, because the path is another one."""
+        self._kept.pop(prefix, None)
+        search = self.searches.get(prefix)
+        if search is not None:
+            self._void(search)
+            search.judge = None
 
     def forget(self) -> None:
         """Forget the tournaments of all prefixes, and let their flows follow the policy again."""
@@ -286,7 +295,7 @@ class Tournaments(SlotArrays):
 
     def _ready(self, search: Tournament) -> Slots | None:
         """The flows that move data, if they could begin a pair now; else None."""
-        members = np.array(search.members, np.int64)
+        members = np.array([*search.members], np.int64)
         slots = members[self._now_ns - self._seen_ns[members] <= STALLED_NS]
         if not slots.size or self._barred[slots].any() or self._drained(slots).any():
             return None
@@ -397,7 +406,7 @@ class Tournaments(SlotArrays):
         )  # fmt: skip
         outcome = Outcome(
             team, "tournament", dict(zip(search.order, means, strict=True)),
-            {search.order[at]: halves[at] for at in known if isfinite(halves[at])},
+            {search.order[at]: halves[at] for at in known if isfinite(halves[at])}, found_ns=self._now_ns,
         )  # fmt: skip
         del self.searches[search.prefix]
         self._found(search.prefix, outcome, list(search.members))

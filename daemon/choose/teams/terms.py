@@ -84,6 +84,10 @@ class Outcome:
     """Reward that the visits of a selection by visits have cost, in rewards of one flow; None for other
     methods.
     """
+    found_ns: int = 0
+    """Time at which a tournament found the team, CLOCK_MONOTONIC. From then on the outcome ages. It is 0 for
+    other methods, whose outcomes do not age.
+    """
 
 
 @dataclass(slots=True)

@@ -243,6 +243,20 @@ def test_an_ipv6_address_is_shown(told: Callable[[object], str], capsys: pytest.
     ]
 
 
+def test_a_preference_tells_its_arm_and_its_time(
+    told: Callable[[object], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = {"prefix": "192.0.2.0/24", "arm": "vegas", "left_s": 431.0, **RATIOS}
+    none = {"prefix": "198.51.100.0/24", "arm": None, "left_s": 20.0, **RATIOS}
+    found = {"searches": [], "teams": [], "preferences": [one, none]}
+    assert main(["mpts", "--socket", told({"result": found}), "--terse"]) == 0
+    ratios = "log ratios: bbr 0.00 ± 0.00, vegas -0.25"
+    assert capsys.readouterr().out.splitlines() == [
+        f"192.0.2.0/24\tvegas is preferred, 7 min left; {ratios}\t",
+        f"198.51.100.0/24\tno arm is preferred, 0 min left; {ratios}\t",
+    ]
+
+
 def test_a_selection_by_visits_tells_its_cost(
     told: Callable[[object], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
