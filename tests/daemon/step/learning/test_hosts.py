@@ -75,7 +75,8 @@ def test_a_host_unlike_its_prefix_has_its_own_arm(enough: int) -> None:
     assert {FIRST, SECOND, A} <= known(live)
     numbers = [live.prefixes.find(text) for text in (FIRST, SECOND)]
     live.learner.purse.earn(np.array(numbers), np.array([1000.0, 1000.0]))
-    now_s = run(live, module, 60, now_s)
+    # Its prefix runs Vegas, and the first host leaves it when its own visits show the loss.
+    now_s = run(live, module, 90, now_s)
     plans = {one.prefix: one for one in live.of(live.prefixes.numbers(), now_s)}
     assert (plans[SECOND].incumbent, plans[FIRST].incumbent) == (VEGAS, 0)
     # The longest prefix counts in the module, and each host draws for itself.
