@@ -50,7 +50,6 @@ arms. A young flow probes for itself if its siblings have nothing to share (`new
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -58,6 +57,7 @@ import numpy as np
 
 from ltp_switcher.arrays import ArmIds, Bools, Floats, Indices, PulseKinds, Slots
 from ltp_switcher.daemon.choose.chooser import Chooser, Draw, Reasons, Told, Verdict, Verdicts
+from ltp_switcher.daemon.choose.clocks import clocks
 from ltp_switcher.daemon.choose.path.looks import APP_LIMITED, INTERVAL_NS, TIME_NS, read
 from ltp_switcher.daemon.choose.path.pauses import Pauses
 from ltp_switcher.daemon.choose.players.newcomers import Newcomers
@@ -304,7 +304,7 @@ class RuleChooser(Chooser):
 
     def state(self) -> dict[str, np.ndarray]:
         """The memories of prefixes, as arrays by name. They contain nothing about single flows."""
-        now_ns, ahead_ns = _clocks()
+        now_ns, ahead_ns = clocks()
         return {name: memory.state(now_ns, ahead_ns) for name, memory in self._memories.items()}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -312,7 +312,7 @@ class RuleChooser(Chooser):
 
         Raises `ArtifactError` if it does not fit.
         """
-        now_ns, ahead_ns = _clocks()
+        now_ns, ahead_ns = clocks()
         for name, memory in self._memories.items():
             if name in arrays:
                 memory.restore(arrays[name], now_ns, ahead_ns)
@@ -400,9 +400,3 @@ class RuleChooser(Chooser):
             self._roles.learn(prefix, role, self._now_ns)
             if self._overfilled.value(prefix, self._now_ns) is None:
                 self._news[prefix] = arm
-
-
-def _clocks() -> tuple[int, int]:
-    """CLOCK_MONOTONIC, by which records tell the time, and how far Unix time is ahead of it, both in ns."""
-    now_ns = time.monotonic_ns()
-    return now_ns, time.time_ns() - now_ns

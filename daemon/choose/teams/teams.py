@@ -10,7 +10,6 @@ flows (`visits`). After that, flows to the prefix choose among the team that was
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ import numpy as np
 from ltp_switcher.arrays import ArmIds, Bools, Ints, Slots
 from ltp_switcher.daemon.choose.choice import Cause, Choice
 from ltp_switcher.daemon.choose.chooser import Verdict, Verdicts
+from ltp_switcher.daemon.choose.clocks import clocks
 from ltp_switcher.daemon.choose.teams import saved
 from ltp_switcher.daemon.choose.teams.pairs import Tournament, Tournaments
 from ltp_switcher.daemon.choose.teams.pulls import Pulls, Search
@@ -316,7 +316,7 @@ class Teams:
 
     def state(self) -> dict[str, np.ndarray]:
         """The outcomes found so far, in the form that `restore` takes."""
-        ahead_ns = _ahead_ns()
+        _, ahead_ns = clocks()
         return {
             **saved.arrays_of(self.found, ahead_ns),
             **{_PREFERRED + name: array for name, array in saved.arrays_of(self.preferred, ahead_ns).items()},
@@ -333,7 +333,7 @@ class Teams:
             name.removeprefix(_PREFERRED): array
             for name, array in arrays.items() if name.startswith(_PREFERRED)
         }  # fmt: skip
-        ahead_ns = _ahead_ns()
+        _, ahead_ns = clocks()
         try:
             same = tuple(arrays["candidates"].tolist()) == self.candidates and int(arrays["k"]) == self.k
             found = saved.outcomes_of(arrays, ahead_ns)
@@ -436,8 +436,3 @@ class Teams:
             forgotten, _ = among.popitem(last=False)
             self._aging.pop(forgotten, None)
         self._give(prefix, members)
-
-
-def _ahead_ns() -> int:
-    """How far Unix time is ahead of CLOCK_MONOTONIC, by which outcomes tell the time, in ns."""
-    return time.time_ns() - time.monotonic_ns()

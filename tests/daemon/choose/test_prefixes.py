@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.records import record
 from support.rule_flows import BBR, LTP, STEP_S, UNCHECKED, VEGAS
 
+from ltp_switcher.daemon.choose import clocks
 from ltp_switcher.daemon.choose.rule import prefixes as module
-from ltp_switcher.daemon.choose.rule import rule
 from ltp_switcher.daemon.choose.rule.prefixes import Prefixes
 from ltp_switcher.daemon.choose.rule.rule import RuleChooser
 from ltp_switcher.daemon.service.state import read_state, write_state
@@ -97,10 +97,8 @@ class World:
         self.settings = UNCHECKED
         self.chooser = RuleChooser([BBR, LTP, VEGAS], self.settings)
         self.now_ns, self.ahead_ns = 5 * S, AHEAD_NS
-        clocks = SimpleNamespace(
-            monotonic_ns=lambda: self.now_ns, time_ns=lambda: self.now_ns + self.ahead_ns
-        )
-        monkeypatch.setattr(rule, "time", clocks)
+        times = SimpleNamespace(monotonic_ns=lambda: self.now_ns, time_ns=lambda: self.now_ns + self.ahead_ns)
+        monkeypatch.setattr(clocks, "time", times)
 
     def flow(self, prefix: str, kind: str) -> list[int]:
         """The arms of a flow of 3 s: its rate varies, its start loses 15 %, or nothing happens."""
